@@ -1,48 +1,127 @@
-//! What a kernel tells whoever launches it.
+//! What a kernel tells whoever launches it: its name, what it needs, and the grid and block for a given product.
 
 /// The lowest GPU generation whose instructions a kernel uses; the kernel is built into that level's PTX module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Architecture {
-    /// Compute capability 7.0 (Volta) and everything after it.
+    /// Compute capability 7.0 (Volta, 2017) and everything after it.
     Compute70,
 }
 
+impl Architecture {
+    /// The compute capability as (major, minor), the way drivers report it.
+    pub const fn compute_capability(self) -> (u32, u32) {
+        match self {
+            Architecture::Compute70 => (7, 0),
+        }
+    }
+
+    /// The name of the PTX level, such as `compute_70`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Architecture::Compute70 => "compute_70",
+        }
+    }
+}
+
 /// The arithmetic of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// f32 in and out, IEEE fused multiply-adds in f32.
+    /// f32 in and out, products and sums by IEEE fused multiply-adds in f32.
     F32,
 }
 
-/// The part of the product that one block computes: an `m` x `n` piece of C, `k` steps of the inner dimension at a time.
+impl Precision {
+    /// The name used in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+        }
+    }
+}
+
+/// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner dimension at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
+    /// Rows of C per block.
     pub m: u32,
+    /// Columns of C per block.
     pub n: u32,
+    /// Steps along the inner dimension between two loads.
     pub k: u32,
 }
 
-/// Grid and block of one launch, in blocks and threads along x, y, z.
+/// Grid and block of one launch, in blocks and threads along x, y and z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchShape {
+    /// Blocks along x, y, z.
     pub grid: [u32; 3],
+    /// Threads of a block along x, y, z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes; shared arrays declared by the kernel come on top.
+    /// Shared memory that the launch adds to what the kernel declares, in bytes per block.
     pub dynamic_shared_bytes: u32,
 }
 
-/// A GEMM kernel: C = A B, all row-major without gaps.
+/// The most blocks that a grid may have along x.
+pub const MAX_GRID_X: u64 = (1 << 31) - 1;
+/// The most blocks that a grid may have along y, and along z.
+pub const MAX_GRID_YZ: u64 = 65_535;
+
+impl LaunchShape {
+    /// One block of `block` threads for every `tile.m` x `tile.n` tile of an `m` x `n` matrix C, without dynamic shared memory.
+    ///
+    /// Block columns lie along x, block rows along y and then z (the crate documentation says why). `None` if C is empty, when there is
+    /// nothing to launch, or has more tiles than a grid can have blocks.
+    pub fn over_tiles(m: usize, n: usize, tile: Tile, block: [u32; 3]) -> Option<LaunchShape> {
+        let block_columns = (n as u64).div_ceil(tile.n as u64);
+        let block_rows = (m as u64).div_ceil(tile.m as u64);
+        if block_columns == 0 || block_rows == 0 || block_columns > MAX_GRID_X {
+            return None;
+        }
+        let layers = block_rows.div_ceil(MAX_GRID_YZ);
+        if layers > MAX_GRID_YZ {
+            return None;
+        }
+        let rows_per_layer = block_rows.div_ceil(layers);
+        Some(LaunchShape {
+            grid: [block_columns as u32, rows_per_layer as u32, layers as u32],
+            block,
+            dynamic_shared_bytes: 0,
+        })
+    }
+
+    /// Threads in one block.
+    pub fn threads_per_block(&self) -> u32 {
+        self.block.iter().product()
+    }
+
+    /// Blocks in the grid.
+    pub fn blocks(&self) -> u64 {
+        self.grid.iter().map(|&blocks| blocks as u64).product()
+    }
+}
+
+/// A GEMM kernel: C = A B in row-major matrices without gaps.
+///
+/// Its entry takes `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`, the same for every kernel of one
+/// [`Precision`], so that one piece of host code launches them all.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
+    /// What users call it.
     pub name: &'static str,
+    /// What it does, in one line.
     pub title: &'static str,
     /// Its entry point in the PTX module.
     pub entry: &'static str,
+    /// The level of PTX it is built for.
     pub architecture: Architecture,
+    /// Its arithmetic.
     pub precision: Precision,
+    /// The piece of the product that a block works on.
     pub tile: Tile,
     /// Threads of a block along x, y, z.
     pub block: [u32; 3],
-    /// Bytes of shared memory that the kernel declares.
+    /// Shared memory that the kernel declares, in bytes per block.
     pub shared_bytes: u32,
+    /// The launch shape for an `m` x `k` by `k` x `n` product, from `(m, n, k)`; `None` as in [`LaunchShape::over_tiles`].
+    pub launch_shape: fn(m: usize, n: usize, k: usize) -> Option<LaunchShape>,
 }

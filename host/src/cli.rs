@@ -1,0 +1,99 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use host::device::DeviceSelector;
+
+/// Matrix products on NVIDIA GPUs, with kernels written in Rust.
+///
+/// Without a command this runs the main job: two 1024 x 1024 matrices are multiplied with the tiled kernel, and every element of the product is checked.
+/// Exit code 0: right; 1: a result failed its check; 2: the job could not be done.
+#[derive(Debug, Parser)]
+#[command(name = "host", version)]
+pub struct Arguments {
+    /// What to do; the main job if left out.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Options of every command.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Common {
+    /// Where to run: auto (a GPU if there is one, else the simulator), cuda, cuda:N or sim.
+    #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
+    pub device: DeviceSelector,
+
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// The main job, with another size, kernel or seed.
+    Run(RunArguments),
+    /// Multiply two matrices from .npy files: C = A B.
+    Gemm(GemmArguments),
+    /// List the kernels: tile, threads, shared memory, what they need.
+    List,
+    /// Show devices, driver, kernel compiler and PTX levels.
+    Info,
+    /// Print the PTX of the kernels, as the GPU's driver and the simulator get it.
+    Ptx(PtxArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct PtxArguments {
+    /// The level, such as compute_70; the lowest if left out.
+    pub level: Option<String>,
+
+    /// List the levels instead, one a line.
+    #[arg(long, conflicts_with = "level")]
+    pub list: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Rows and columns of both matrices.
+    #[arg(long, default_value_t = 1024)]
+    pub size: usize,
+
+    /// The kernel (see list).
+    #[arg(long, default_value = "tiled")]
+    pub kernel: String,
+
+    /// Seed of the random matrices.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+}
+
+impl Default for RunArguments {
+    fn default() -> Self {
+        RunArguments { size: 1024, kernel: "tiled".to_owned(), seed: 42 }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct GemmArguments {
+    /// A, an m x k matrix of float32 in a .npy file.
+    pub a: PathBuf,
+
+    /// B, a k x n matrix of float32 in a .npy file.
+    pub b: PathBuf,
+
+    /// Where to write C, m x n, as .npy.
+    #[arg(short, long, value_name = "C")]
+    pub output: PathBuf,
+
+    /// The kernel (see list); chosen for the shape if left out.
+    #[arg(long)]
+    pub kernel: Option<String>,
+
+    /// Check every element of C against an f64 reference before writing it.
+    #[arg(long)]
+    pub verify: bool,
+}

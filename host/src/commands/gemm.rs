@@ -1,0 +1,34 @@
+//! Multiply the matrices of two .npy files.
+
+use host::{
+    device::Device,
+    gemm::{Gemm, Timing},
+    matrix::{self, OutputFile},
+    plan,
+    report::{GemmReport, ProductReport},
+    verify,
+};
+
+use crate::cli::{Common, GemmArguments};
+
+pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmReport> {
+    // What can go wrong is tried before what takes time.
+    let named = arguments.kernel.as_deref().map(plan::by_name).transpose()?;
+    let a = matrix::read_npy(&arguments.a)?;
+    let b = matrix::read_npy(&arguments.b)?;
+    let ((m, k), n) = (a.dim(), b.ncols());
+    let kernel = named.unwrap_or_else(|| plan::choose(m, n, k));
+    let gemm = Gemm::new(Device::open(common.device)?);
+    gemm.check(&a.view(), &b.view())?;
+    let output = OutputFile::create(&arguments.output)?;
+
+    let product = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once)?;
+    let verification =
+        arguments.verify.then(|| verify::compare(product.c.view(), &verify::reference(a.view(), b.view())));
+    let report = ProductReport::new(&gemm.device().info(), &product, k, verification);
+    let written = report.passed();
+    if written {
+        output.write_npy(&product.c)?;
+    }
+    Ok(GemmReport { output: written.then(|| arguments.output.clone()), product: report })
+}

@@ -1,0 +1,37 @@
+//! One file per command. Each turns arguments into calls of the library and hands the result to `report`.
+
+mod gemm;
+mod info;
+mod list;
+mod ptx;
+mod run;
+
+use host::report::Report;
+
+use crate::cli::{Arguments, Command, RunArguments};
+
+/// What a command has to say.
+pub struct Outcome {
+    /// What to print.
+    pub text: String,
+    /// Whether every check passed.
+    pub passed: bool,
+}
+
+/// Does what the command line says.
+pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
+    let common = arguments.common;
+    match &arguments.command {
+        None => render(run::run(&RunArguments::default(), common)?, common.json),
+        Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
+        Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
+        Some(Command::List) => render(list::run(), common.json),
+        Some(Command::Info) => render(info::run()?, common.json),
+        Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
+    }
+}
+
+fn render(report: impl Report, json: bool) -> anyhow::Result<Outcome> {
+    let text = if json { serde_json::to_string_pretty(&report)? } else { report.table() };
+    Ok(Outcome { text, passed: report.passed() })
+}

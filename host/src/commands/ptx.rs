@@ -1,0 +1,20 @@
+//! Print the PTX that this build carries.
+
+use anyhow::Context;
+use host::{
+    ptx,
+    report::{PtxLevels, PtxReport, PtxText},
+};
+
+use crate::cli::PtxArguments;
+
+pub fn run(arguments: &PtxArguments) -> anyhow::Result<PtxReport> {
+    let levels: Vec<_> = ptx::MODULES.iter().map(|module| module.architecture.name()).collect();
+    if arguments.list {
+        return Ok(PtxReport::Levels(PtxLevels { levels }));
+    }
+    let wanted = arguments.level.as_deref().unwrap_or(levels[0]);
+    let module = ptx::MODULES.iter().find(|module| module.architecture.name() == wanted);
+    let module = module.with_context(|| format!("there is no PTX level '{wanted}'; this build has {}", levels.join(", ")))?;
+    Ok(PtxReport::Text(PtxText { level: module.architecture.name(), text: module.text }))
+}

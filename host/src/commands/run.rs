@@ -1,0 +1,39 @@
+//! The main job: multiply two random matrices, check every element, say how it went.
+
+use anyhow::ensure;
+use host::{
+    device::{Device, available_memory},
+    gemm::{Gemm, Timing},
+    matrix, plan,
+    report::{ProductReport, RunReport},
+    verify,
+};
+
+use crate::cli::{Common, RunArguments};
+
+/// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator; B, the reference and its tolerance in f64.
+const BYTES_PER_ELEMENT: u128 = 2 * 3 * 4 + 3 * 8;
+
+pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {
+    let RunArguments { size, seed, .. } = *arguments;
+    let kernel = plan::by_name(&arguments.kernel)?;
+    let needed = size as u128 * size as u128 * BYTES_PER_ELEMENT;
+    let available = available_memory();
+    ensure!(
+        needed <= u128::from(available),
+        "--size {size} needs {needed} bytes of host memory, and {available} are available; choose a smaller size"
+    );
+    let gemm = Gemm::new(Device::open(common.device)?);
+    // A simulated launch takes seconds and its time says nothing of a GPU; one is enough.
+    let timing = if gemm.device().is_simulator() { Timing::Once } else { Timing::Batches { batches: 7, launches: 20 } };
+
+    let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(size, size), (size, size)], seed)).expect("two shapes");
+    let product = gemm.multiply_timed(kernel, a.view(), b.view(), timing)?;
+    let verification = verify::compare(product.c.view(), &verify::reference(a.view(), b.view()));
+    Ok(RunReport {
+        seed,
+        lesson_bar: verify::LESSON_BAR,
+        under_lesson_bar: verification.under(verify::LESSON_BAR),
+        product: ProductReport::new(&gemm.device().info(), &product, size, Some(verification)),
+    })
+}

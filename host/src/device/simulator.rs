@@ -1,0 +1,141 @@
+//! The simulator's door: the very PTX that a GPU would get, run by the crate `ptx-simulator` on this machine's processor.
+
+use std::{
+    fs, iter,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use gpu_kernels::LaunchShape;
+use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator};
+
+use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, ModuleId};
+
+/// What to assume where the system doesn't say how much memory is available.
+const FALLBACK_MEMORY: u64 = 4 << 30;
+
+pub(super) struct SimulatorBackend {
+    state: Mutex<State>,
+    threads: usize,
+    total_memory: u64,
+    why_no_gpu: Option<String>,
+}
+
+struct State {
+    simulator: Simulator,
+    modules: Vec<Module>,
+    allocated: u64,
+}
+
+impl SimulatorBackend {
+    /// A simulator on all cores, with the memory that is available now. `why_no_gpu` is shown to users who didn't ask for the simulator by name.
+    pub(super) fn new(why_no_gpu: Option<String>) -> SimulatorBackend {
+        let total_memory = available_memory();
+        let simulator = Simulator::builder().memory_limit(total_memory).build();
+        SimulatorBackend {
+            state: Mutex::new(State { simulator, modules: Vec::new(), allocated: 0 }),
+            threads: rayon::current_num_threads(),
+            total_memory,
+            why_no_gpu,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the simulator usable: each of its calls is complete or has done nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The memory that programs can still get on this machine, in bytes.
+pub fn available_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kibibytes.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
+}
+
+impl Backend for SimulatorBackend {
+    fn info(&self) -> DeviceInfo {
+        let threads = ("threads".to_owned(), self.threads.to_string());
+        let reason = self.why_no_gpu.iter().map(|reason| ("no GPU".to_owned(), reason.clone()));
+        DeviceInfo {
+            name: "PTX simulator".to_owned(),
+            kind: DeviceKind::Simulator,
+            detail: iter::once(threads).chain(reason).collect(),
+            total_memory: self.total_memory,
+            free_memory: self.total_memory.saturating_sub(self.state().allocated),
+        }
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<u64, DeviceError> {
+        let mut state = self.state();
+        let free = self.total_memory.saturating_sub(state.allocated);
+        let pointer = state.simulator.allocate(bytes).map_err(|_| DeviceError::OutOfMemory {
+            needed: bytes,
+            free,
+            total: self.total_memory,
+        })?;
+        state.allocated += bytes;
+        Ok(pointer.0)
+    }
+
+    fn free(&self, address: u64, bytes: u64) {
+        let mut state = self.state();
+        if state.simulator.free(DevicePointer(address)).is_ok() {
+            state.allocated -= bytes;
+        }
+    }
+
+    fn copy_to_device(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        Ok(self.state().simulator.write(DevicePointer(address), bytes)?)
+    }
+
+    fn copy_from_device(&self, bytes: &mut [u8], address: u64) -> Result<(), DeviceError> {
+        Ok(self.state().simulator.read(DevicePointer(address), bytes)?)
+    }
+
+    fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError> {
+        let module = Module::parse(ptx)?;
+        let mut state = self.state();
+        state.modules.push(module);
+        Ok(ModuleId(state.modules.len() - 1))
+    }
+
+    fn launch(
+        &self,
+        module: ModuleId,
+        entry: &str,
+        shape: &LaunchShape,
+        arguments: &[Argument],
+    ) -> Result<(), DeviceError> {
+        let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
+        let config = LaunchConfig {
+            grid: shape.grid,
+            block: shape.block,
+            dynamic_shared_bytes: shape.dynamic_shared_bytes,
+        };
+        let State { simulator, modules, .. } = &mut *self.state();
+        simulator.launch(&modules[module.0], entry, config, &arguments)?;
+        Ok(())
+    }
+
+    fn synchronise(&self) -> Result<(), DeviceError> {
+        // Launches have run when they return.
+        Ok(())
+    }
+
+    fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
+        let start = Instant::now();
+        work()?;
+        Ok(start.elapsed())
+    }
+}
+
+fn simulator_argument(argument: &Argument) -> ptx_simulator::Argument {
+    match *argument {
+        Argument::Pointer(address) => ptx_simulator::Argument::Pointer(DevicePointer(address)),
+        Argument::U64(value) => ptx_simulator::Argument::U64(value),
+        Argument::U32(value) => ptx_simulator::Argument::U32(value),
+        Argument::F32(value) => ptx_simulator::Argument::F32(value),
+    }
+}

@@ -1,0 +1,328 @@
+//! The library call: C = A B on a device.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use gpu_kernels::{Architecture, Kernel};
+use ndarray::{Array2, ArrayView2};
+
+use crate::{
+    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId},
+    plan, ptx,
+};
+
+/// Why a product could not be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum GemmError {
+    /// The matrices don't fit together.
+    #[error(
+        "A is {a_rows} x {a_columns} and B is {b_rows} x {b_columns}: the columns of A ({a_columns}) must equal the rows of B ({b_rows})"
+    )]
+    InnerSizesDiffer {
+        /// Rows of A.
+        a_rows: usize,
+        /// Columns of A.
+        a_columns: usize,
+        /// Rows of B.
+        b_rows: usize,
+        /// Columns of B.
+        b_columns: usize,
+    },
+    /// The output has another shape than the product.
+    #[error("the product is {rows} x {columns}, but C is {c_rows} x {c_columns}")]
+    OutputShape {
+        /// Rows of the product.
+        rows: usize,
+        /// Columns of the product.
+        columns: usize,
+        /// Rows of C.
+        c_rows: usize,
+        /// Columns of C.
+        c_columns: usize,
+    },
+    /// C shares elements with an input.
+    #[error("C overlaps {input} in device memory; kernels read their inputs while they write C")]
+    Overlap {
+        /// "A" or "B".
+        input: &'static str,
+    },
+    /// A matrix that reaches past the end of its buffer.
+    #[error("a {rows} x {columns} matrix at element {offset} needs more than the {available} elements of its buffer")]
+    OutsideBuffer {
+        /// Where the matrix starts.
+        offset: usize,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        columns: usize,
+        /// Elements in the buffer.
+        available: usize,
+    },
+    /// More blocks than a grid can have.
+    #[error("a {m} x {n} product needs more blocks than a grid of the kernel '{kernel}' can have; split it")]
+    TooLarge {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A result that doesn't fit in this machine's memory.
+    #[error("the {rows} x {columns} result needs {bytes} bytes of host memory, which are not to be had")]
+    HostMemory {
+        /// Rows of C.
+        rows: usize,
+        /// Columns of C.
+        columns: usize,
+        /// Bytes needed.
+        bytes: u128,
+    },
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// A row-major matrix without gaps in device memory: `rows` x `columns` elements from element `offset` of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceMatrix<'a> {
+    buffer: &'a DeviceBuffer<f32>,
+    offset: usize,
+    rows: usize,
+    columns: usize,
+}
+
+impl<'a> DeviceMatrix<'a> {
+    /// Sees `rows` x `columns` elements of `buffer` from element `offset` on as a matrix.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::OutsideBuffer`] if the buffer ends before the matrix does.
+    pub fn new(
+        buffer: &'a DeviceBuffer<f32>,
+        offset: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<DeviceMatrix<'a>, GemmError> {
+        let end = rows.checked_mul(columns).and_then(|elements| elements.checked_add(offset));
+        if end.is_some_and(|end| end <= buffer.len()) {
+            Ok(DeviceMatrix { buffer, offset, rows, columns })
+        } else {
+            Err(GemmError::OutsideBuffer { offset, rows, columns, available: buffer.len() })
+        }
+    }
+
+    fn overlaps(&self, other: &DeviceMatrix<'_>) -> bool {
+        let range = |matrix: &DeviceMatrix<'_>| {
+            let start = matrix.buffer.address() + (matrix.offset * size_of::<f32>()) as u64;
+            start..start + (matrix.rows * matrix.columns * size_of::<f32>()) as u64
+        };
+        let (this, other) = (range(self), range(other));
+        this.start < other.end && other.start < this.end
+    }
+
+    fn argument(&self) -> Argument {
+        Argument::Pointer(self.buffer.address() + (self.offset * size_of::<f32>()) as u64)
+    }
+}
+
+/// How often to launch a kernel in order to time it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// Launch once and take that launch's time.
+    Once,
+    /// Launch once to warm up, then time batches of back-to-back launches and take the median batch.
+    Batches {
+        /// Batches to take the median of.
+        batches: usize,
+        /// Launches in each.
+        launches: usize,
+    },
+}
+
+/// A product and how long the kernel took.
+#[derive(Debug)]
+pub struct Product {
+    /// C, row-major.
+    pub c: Array2<f32>,
+    /// The kernel that computed it.
+    pub kernel: &'static Kernel,
+    /// The time of one launch, as [`Device::time`] has it; zero if there was nothing to launch.
+    pub time: Duration,
+    /// Timed launches behind `time`.
+    pub launches: usize,
+}
+
+/// Matrix products on one device. Modules are loaded when a kernel of theirs is first used.
+#[derive(Debug)]
+pub struct Gemm {
+    device: Device,
+    modules: Mutex<Vec<(Architecture, ModuleId)>>,
+}
+
+impl Gemm {
+    /// Prepares products on `device`.
+    pub fn new(device: Device) -> Gemm {
+        Gemm { device, modules: Mutex::new(Vec::new()) }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Whether A B can be computed here: the inner sizes agree and the device has room for all three matrices.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::InnerSizesDiffer`], or [`DeviceError::OutOfMemory`] with the bytes needed and free.
+    pub fn check(&self, a: &ArrayView2<f32>, b: &ArrayView2<f32>) -> Result<(), GemmError> {
+        check_inner_sizes(a.nrows(), a.ncols(), b.nrows(), b.ncols())?;
+        let elements = |rows: usize, columns: usize| rows as u128 * columns as u128;
+        let (m, n, k) = (a.nrows(), b.ncols(), a.ncols());
+        let needed = (elements(m, k) + elements(k, n) + elements(m, n)) * size_of::<f32>() as u128;
+        let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+        let info = self.device.info();
+        if needed > info.free_memory {
+            let error = DeviceError::OutOfMemory { needed, free: info.free_memory, total: info.total_memory };
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// C = A B for matrices in host memory, with the kernel that [`plan::choose`] picks.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if the inner sizes differ, memory doesn't suffice, or the device fails.
+    pub fn multiply(&self, a: &Array2<f32>, b: &Array2<f32>) -> Result<Array2<f32>, GemmError> {
+        let kernel = plan::choose(a.nrows(), b.ncols(), a.ncols());
+        Ok(self.multiply_timed(kernel, a.view(), b.view(), Timing::Once)?.c)
+    }
+
+    /// C = A B for matrices in host memory with a given kernel, timed as `timing` says.
+    ///
+    /// # Errors
+    ///
+    /// As [`multiply`](Gemm::multiply).
+    pub fn multiply_timed(
+        &self,
+        kernel: &'static Kernel,
+        a: ArrayView2<f32>,
+        b: ArrayView2<f32>,
+        timing: Timing,
+    ) -> Result<Product, GemmError> {
+        self.check(&a, &b)?;
+        let ((m, k), n) = (a.dim(), b.ncols());
+        let host_bytes = m as u128 * n as u128 * size_of::<f32>() as u128;
+        let host_memory = || GemmError::HostMemory { rows: m, columns: n, bytes: host_bytes };
+        let elements = m.checked_mul(n).ok_or_else(host_memory)?;
+        let mut c = Vec::new();
+        c.try_reserve_exact(elements).map_err(|_| host_memory())?;
+        c.resize(elements, 0.0);
+
+        let a_buffer = self.device.upload(a.as_standard_layout().as_slice().expect("standard layout is contiguous"))?;
+        let b_buffer = self.device.upload(b.as_standard_layout().as_slice().expect("standard layout is contiguous"))?;
+        let c_buffer = self.device.allocate::<f32>(elements)?;
+        let a_matrix = DeviceMatrix::new(&a_buffer, 0, m, k)?;
+        let b_matrix = DeviceMatrix::new(&b_buffer, 0, k, n)?;
+        let c_matrix = DeviceMatrix::new(&c_buffer, 0, m, n)?;
+
+        let (time, launches) = if elements > 0 {
+            self.module(kernel.architecture)?;
+            self.time(timing, || self.enqueue(kernel, a_matrix, b_matrix, c_matrix))?
+        } else {
+            (Duration::ZERO, 0)
+        };
+        c_buffer.copy_to(&mut c)?;
+        let c = Array2::from_shape_vec((m, n), c).expect("c has m * n elements");
+        Ok(Product { c, kernel, time, launches })
+    }
+
+    /// The time of one call of `enqueue` on the device, and the number of calls behind it.
+    fn time(
+        &self,
+        timing: Timing,
+        enqueue: impl Fn() -> Result<(), GemmError>,
+    ) -> Result<(Duration, usize), GemmError> {
+        let batch = |launches: usize| -> Result<Duration, GemmError> {
+            let mut outcome = Ok(());
+            let time = self.device.time(|| {
+                outcome = (0..launches).try_for_each(|_| enqueue());
+                Ok(())
+            })?;
+            outcome.map(|()| time)
+        };
+        match timing {
+            Timing::Once => Ok((batch(1)?, 1)),
+            Timing::Batches { batches, launches } => {
+                let (batches, launches) = (batches.max(1), launches.max(1));
+                batch(1)?;
+                let mut times = (0..batches).map(|_| batch(launches)).collect::<Result<Vec<_>, _>>()?;
+                times.sort();
+                Ok((times[batches / 2] / launches as u32, batches * launches))
+            }
+        }
+    }
+
+    /// Launches C = A B for matrices in device memory and returns without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if the shapes don't fit together, C overlaps A or B, or the launch fails.
+    pub fn enqueue(
+        &self,
+        kernel: &Kernel,
+        a: DeviceMatrix<'_>,
+        b: DeviceMatrix<'_>,
+        c: DeviceMatrix<'_>,
+    ) -> Result<(), GemmError> {
+        let (m, n, k) = (a.rows, b.columns, a.columns);
+        check_inner_sizes(m, k, b.rows, n)?;
+        if (c.rows, c.columns) != (m, n) {
+            return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
+        }
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        if let Some((input, _)) = [("A", &a), ("B", &b)].into_iter().find(|(_, matrix)| c.overlaps(matrix)) {
+            return Err(GemmError::Overlap { input });
+        }
+        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::TooLarge { m, n, kernel: kernel.name })?;
+        let module = self.module(kernel.architecture)?;
+        let arguments = [
+            a.argument(),
+            b.argument(),
+            c.argument(),
+            Argument::U64(m as u64),
+            Argument::U64(n as u64),
+            Argument::U64(k as u64),
+        ];
+        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as above and, launched with its own shape, stays inside the m x k, k x n and m x n
+        // elements at a, b and c; DeviceMatrix::new checked that those lie inside their buffers, which outlive this call and, freed on the same
+        // stream, the launch.
+        unsafe { self.device.launch(module, kernel.entry, &shape, &arguments)? };
+        Ok(())
+    }
+
+    fn module(&self, architecture: Architecture) -> Result<ModuleId, GemmError> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {
+            return Ok(*module);
+        }
+        let text = ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
+        let module = self.device.load_module(text)?;
+        modules.push((architecture, module));
+        Ok(module)
+    }
+}
+
+fn check_inner_sizes(a_rows: usize, a_columns: usize, b_rows: usize, b_columns: usize) -> Result<(), GemmError> {
+    if a_columns == b_rows {
+        Ok(())
+    } else {
+        Err(GemmError::InnerSizesDiffer { a_rows, a_columns, b_rows, b_columns })
+    }
+}

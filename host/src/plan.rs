@@ -1,0 +1,29 @@
+//! Which kernel for which product.
+
+use gpu_kernels::{KERNELS, Kernel};
+
+/// A kernel name that is in no list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no kernel named '{name}'; known kernels: {}", names().join(", "))]
+pub struct UnknownKernel {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+/// The names of all kernels, in reading order.
+pub fn names() -> Vec<&'static str> {
+    KERNELS.iter().map(|kernel| kernel.name).collect()
+}
+
+/// Finds a kernel by its name.
+pub fn by_name(name: &str) -> Result<&'static Kernel, UnknownKernel> {
+    KERNELS.iter().find(|kernel| kernel.name == name).ok_or_else(|| UnknownKernel { name: name.to_owned() })
+}
+
+/// The kernel to use for an `m` x `k` by `k` x `n` product when the caller names none.
+///
+/// Shared-memory tiles are ahead of the naive kernel for every shape that fills them, and cost little where they don't, so the tiled kernel is
+/// the choice for all shapes.
+pub fn choose(_m: usize, _n: usize, _k: usize) -> &'static Kernel {
+    &gpu_kernels::tiled::KERNEL
+}

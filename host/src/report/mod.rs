@@ -1,0 +1,188 @@
+//! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here computes or decides.
+
+mod product;
+mod table;
+
+use gpu_kernels::{Architecture, Kernel};
+use serde::Serialize;
+
+use crate::device::{DeviceInfo, DeviceKind};
+
+pub use product::{GemmReport, ProductReport, RunReport};
+
+/// The result of a command.
+pub trait Report: Serialize {
+    /// The result as text for a terminal.
+    fn table(&self) -> String;
+
+    /// Whether every check in it passed.
+    fn passed(&self) -> bool {
+        true
+    }
+}
+
+/// One kernel of [`KernelList`].
+#[derive(Debug, Serialize)]
+pub struct KernelRow {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub title: &'static str,
+    /// The arithmetic.
+    pub precision: &'static str,
+    /// Rows and columns of C that a block computes, and steps of the inner dimension between loads.
+    pub tile: [u32; 3],
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Shared memory per block, in bytes.
+    pub shared_bytes: u32,
+    /// The PTX level it needs.
+    pub architecture: &'static str,
+    /// The compute capability it needs, such as "7.0".
+    pub compute_capability: String,
+}
+
+impl KernelRow {
+    /// The facts of `kernel`.
+    pub fn new(kernel: &Kernel) -> KernelRow {
+        let (major, minor) = kernel.architecture.compute_capability();
+        KernelRow {
+            name: kernel.name,
+            title: kernel.title,
+            precision: kernel.precision.name(),
+            tile: [kernel.tile.m, kernel.tile.n, kernel.tile.k],
+            block: kernel.block,
+            shared_bytes: kernel.shared_bytes,
+            architecture: kernel.architecture.name(),
+            compute_capability: format!("{major}.{minor}"),
+        }
+    }
+}
+
+/// All kernels, in reading order.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct KernelList {
+    /// One row per kernel.
+    pub kernels: Vec<KernelRow>,
+}
+
+impl Report for KernelList {
+    fn table(&self) -> String {
+        let mut rows = table::columns(&["kernel", "what it does", "type", "tile m x n x k", "threads", "shared bytes", "needs"]);
+        for kernel in &self.kernels {
+            rows.add_row([
+                kernel.name.to_owned(),
+                kernel.title.to_owned(),
+                kernel.precision.to_owned(),
+                table::times(&kernel.tile),
+                kernel.block.iter().product::<u32>().to_string(),
+                kernel.shared_bytes.to_string(),
+                format!("compute capability {}", kernel.compute_capability),
+            ]);
+        }
+        rows.to_string()
+    }
+}
+
+/// One PTX module inside the binary.
+#[derive(Debug, Serialize)]
+pub struct PtxLevel {
+    /// The level, such as `compute_70`.
+    pub level: &'static str,
+    /// The PTX ISA version that its text declares.
+    pub isa_version: String,
+    /// Bytes of text.
+    pub bytes: usize,
+}
+
+impl PtxLevel {
+    /// The facts of a module.
+    pub fn new(architecture: Architecture, text: &str) -> PtxLevel {
+        let version = text.lines().find_map(|line| line.trim().strip_prefix(".version"));
+        PtxLevel {
+            level: architecture.name(),
+            isa_version: version.map_or("unknown", str::trim).to_owned(),
+            bytes: text.len(),
+        }
+    }
+}
+
+/// What this build and this machine have.
+#[derive(Debug, Serialize)]
+pub struct InfoReport {
+    /// GPUs, then the simulator.
+    pub devices: Vec<DeviceInfo>,
+    /// Why there is no GPU, if there is none.
+    pub no_gpu: Option<String>,
+    /// The compiler that built the kernels.
+    pub kernel_compiler: &'static str,
+    /// The PTX modules of this build.
+    pub ptx: Vec<PtxLevel>,
+}
+
+impl Report for InfoReport {
+    fn table(&self) -> String {
+        let mut facts = table::facts();
+        for device in &self.devices {
+            let label = match device.kind {
+                DeviceKind::Cuda { ordinal } => format!("cuda:{ordinal}"),
+                DeviceKind::Simulator => "sim".to_owned(),
+            };
+            facts.add_row([label, device.name.clone()]);
+            let memory = format!(
+                "{} free of {}",
+                table::gibibytes(device.free_memory),
+                table::gibibytes(device.total_memory)
+            );
+            facts.add_row(["  memory".to_owned(), memory]);
+            for (label, value) in &device.detail {
+                facts.add_row([format!("  {label}"), value.clone()]);
+            }
+        }
+        if let Some(reason) = &self.no_gpu {
+            facts.add_row(["no GPU", reason]);
+        }
+        facts.add_row(["kernel compiler", self.kernel_compiler]);
+        for module in &self.ptx {
+            let text = format!("{} (PTX ISA {}, {} bytes)", module.level, module.isa_version, module.bytes);
+            facts.add_row(["PTX", &text]);
+        }
+        facts.to_string()
+    }
+}
+
+/// What `ptx` prints: the levels, or the text of one.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum PtxReport {
+    /// The levels of this build.
+    Levels(PtxLevels),
+    /// One level's module.
+    Text(PtxText),
+}
+
+/// The PTX levels of this build.
+#[derive(Debug, Serialize)]
+pub struct PtxLevels {
+    /// Their names, lowest first.
+    pub levels: Vec<&'static str>,
+}
+
+/// The PTX of one level.
+#[derive(Debug, Serialize)]
+pub struct PtxText {
+    /// The level's name.
+    pub level: &'static str,
+    /// The module's text.
+    pub text: &'static str,
+}
+
+impl Report for PtxReport {
+    fn table(&self) -> String {
+        match self {
+            PtxReport::Levels(PtxLevels { levels }) => levels.join("\n"),
+            PtxReport::Text(PtxText { text, .. }) => text.trim_end().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What a product's computation has to say.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::{Report, table};
+use crate::{
+    device::{DeviceInfo, DeviceKind},
+    gemm::Product,
+    verify::Verification,
+};
+
+/// One product: what ran where, how long it took, and how right it is.
+#[derive(Debug, Serialize)]
+pub struct ProductReport {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// The kernel in one line.
+    pub title: &'static str,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// The device that ran it.
+    pub device: DeviceInfo,
+    /// Whether the device is the simulator, whose times are not GPU times.
+    pub simulated: bool,
+    /// Blocks along x, y, z; none if there was nothing to launch.
+    pub grid: Option<[u32; 3]>,
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Shared memory per block, in bytes.
+    pub shared_bytes: u32,
+    /// The time of one launch, in seconds.
+    pub seconds: f64,
+    /// Timed launches behind it.
+    pub launches: usize,
+    /// Multiply-adds per second.
+    pub multiply_adds_per_second: f64,
+    /// The comparison with the f64 reference, if one was made.
+    pub verification: Option<Verification>,
+}
+
+impl ProductReport {
+    /// Gathers the facts of a product with inner dimension `k`.
+    pub fn new(
+        device: &DeviceInfo,
+        product: &Product,
+        k: usize,
+        verification: Option<Verification>,
+    ) -> ProductReport {
+        let (m, n) = product.c.dim();
+        let seconds = product.time.as_secs_f64();
+        let multiply_adds = m as f64 * n as f64 * k as f64;
+        ProductReport {
+            kernel: product.kernel.name,
+            title: product.kernel.title,
+            m,
+            n,
+            k,
+            device: device.clone(),
+            simulated: device.kind == DeviceKind::Simulator,
+            grid: (product.kernel.launch_shape)(m, n, k).map(|shape| shape.grid),
+            block: product.kernel.block,
+            shared_bytes: product.kernel.shared_bytes,
+            seconds,
+            launches: product.launches,
+            multiply_adds_per_second: if seconds > 0.0 { multiply_adds / seconds } else { 0.0 },
+            verification,
+        }
+    }
+
+    /// Whether the product passed the check, if there was one.
+    pub fn passed(&self) -> bool {
+        self.verification.as_ref().is_none_or(Verification::passed)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let ProductReport { m, n, k, .. } = self;
+        let mut facts = vec![
+            ("kernel", format!("{}: {}", self.kernel, self.title)),
+            ("product", format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), f32")),
+            ("ran on", self.device.name.clone()),
+        ];
+        facts.extend(self.device.detail.iter().filter(|_| self.simulated).map(|(label, value)| ("", format!("{label}: {value}"))));
+        if self.simulated {
+            facts.push(("", "the kernel's own PTX ran, but a simulator's times are not GPU times".to_owned()));
+        }
+        if let Some(grid) = self.grid {
+            let (grid, block) = (table::times(&grid), table::times(&self.block));
+            let shared = self.shared_bytes;
+            facts.push(("launch", format!("{grid} blocks of {block} threads, {shared} bytes of shared memory each")));
+        }
+        facts.push(("time", self.time()));
+        if let Some(verification) = &self.verification {
+            facts.extend(verification_facts(verification, self.k));
+        }
+        facts
+    }
+
+    fn time(&self) -> String {
+        if self.launches == 0 {
+            return "nothing to launch: the product is empty".to_owned();
+        }
+        if self.simulated {
+            let millions = self.multiply_adds_per_second / 1e6;
+            return format!("{:.2} s simulated, {millions:.0} million multiply-adds a second", self.seconds);
+        }
+        let (milliseconds, teraflops) = (self.seconds * 1e3, 2.0 * self.multiply_adds_per_second / 1e12);
+        let launches = match self.launches {
+            1 => "one launch, not warmed up".to_owned(),
+            launches => format!("median, {launches} launches"),
+        };
+        format!("{milliseconds:.4} ms, {teraflops:.2} TFLOP/s ({launches})")
+    }
+}
+
+fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static str, String)> {
+    let Verification { elements, max_difference, max_ratio, max_tolerance, wrong, .. } = verification;
+    let mut facts = vec![
+        ("max |difference|", format!("{max_difference:.2e} from the f64 reference, {elements} elements compared")),
+        (
+            "f32 rounding",
+            format!(
+                "allows up to {max_tolerance:.2e} at K = {k}; the worst element uses {:.1} % of what it may",
+                max_ratio * 100.0
+            ),
+        ),
+    ];
+    if let (1.., Some((row, column))) = (wrong, verification.worst) {
+        facts.push(("wrong", format!("{wrong} elements; the worst is C[{row}, {column}]")));
+    }
+    facts
+}
+
+fn lines(facts: Vec<(&'static str, String)>) -> String {
+    let mut rows = table::facts();
+    for (label, value) in facts {
+        rows.add_row([label, &value]);
+    }
+    rows.trim_fmt()
+}
+
+fn verdict(passed: bool) -> (&'static str, String) {
+    ("verdict", if passed { "PASS".to_owned() } else { "FAIL: the kernel's result is wrong".to_owned() })
+}
+
+/// The main job.
+#[derive(Debug, Serialize)]
+pub struct RunReport {
+    /// The product and its check.
+    #[serde(flatten)]
+    pub product: ProductReport,
+    /// Seed of the random inputs.
+    pub seed: u64,
+    /// The lesson's bar for the largest difference.
+    pub lesson_bar: f64,
+    /// Whether the difference is under it.
+    pub under_lesson_bar: bool,
+}
+
+impl Report for RunReport {
+    fn table(&self) -> String {
+        let mut facts = self.product.facts();
+        facts.insert(2, ("inputs", format!("standard normal, seed {}", self.seed)));
+        let under = if self.under_lesson_bar { "met" } else { "not met" };
+        facts.push(("lesson's bar", format!("max |difference| < {:e}: {under}", self.lesson_bar)));
+        facts.push(verdict(self.passed()));
+        lines(facts)
+    }
+
+    fn passed(&self) -> bool {
+        self.product.passed() && self.under_lesson_bar
+    }
+}
+
+/// A product of two files.
+#[derive(Debug, Serialize)]
+pub struct GemmReport {
+    /// The product and its check, if one was asked for.
+    #[serde(flatten)]
+    pub product: ProductReport,
+    /// The file that holds C; none if the check failed.
+    pub output: Option<PathBuf>,
+}
+
+impl Report for GemmReport {
+    fn table(&self) -> String {
+        let mut facts = self.product.facts();
+        match &self.output {
+            Some(path) => facts.push(("wrote", path.display().to_string())),
+            None => facts.push(("wrote", "nothing: the result is wrong".to_owned())),
+        }
+        if self.product.verification.is_some() {
+            facts.push(verdict(self.passed()));
+        }
+        lines(facts)
+    }
+
+    fn passed(&self) -> bool {
+        self.product.passed()
+    }
+}

@@ -1,0 +1,170 @@
+//! Is the product right? The f64 reference and the error that f32 arithmetic may have.
+//!
+//! # The tolerance
+//!
+//! A kernel that adds up k products with fused multiply-adds rounds k times: step i turns the exact s' + a b into the f32 nearest to it, which moves it by at most
+//! u |s_i|, where u = 2^-24 is the unit roundoff and s_i the new partial sum (or by at most 2^-150, half the smallest subnormal, near zero). The errors add up, so
+//!
+//! ```text
+//! |c - exact| <= u (|s_1| + |s_2| + ... + |s_k|) * (1 + u)^k + k 2^-150
+//! ```
+//!
+//! where the s_i may be the exact partial sums: that the kernel's own differ from them by earlier errors is what the factor (1 + u)^k covers. This is the running
+//! error bound of Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.3, with one rounding a step instead of two. It holds for any input, not
+//! just on average, and for random data it is far below the bound u k sum |a_i b_i| that looks at the sizes of the products only: partial sums of mixed sign stay small.
+//!
+//! The sums are taken in f64 along k in ascending order, the order of our kernels. Their own error is below the bound by a factor of 2^29 and is allowed for.
+//! Where a partial sum could pass f32's largest number, infinities and NaNs are accepted as results too. Where an input is infinite or NaN, the reference says what
+//! IEEE arithmetic gives, and the result must agree with it.
+
+use ndarray::{Array2, ArrayView2, Axis};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// The lesson's bar for the largest difference of its 1024 x 1024 standard normal product.
+pub const LESSON_BAR: f64 = 1e-2;
+
+/// The unit roundoff of f32.
+const UNIT_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// Half of f32's smallest subnormal number, 2^-150: the most that rounding moves a result near zero.
+const UNDERFLOW: f64 = f64::from_bits((1023 - 150) << 52);
+
+/// The exact product, as far as f64 has it, and how far an f32 result may be from it.
+#[derive(Debug)]
+pub struct Reference {
+    /// The product in f64.
+    pub product: Array2<f64>,
+    /// The largest |difference| that f32 rounding allows, element by element; infinite where f32 may overflow.
+    pub tolerance: Array2<f64>,
+}
+
+/// How a result compares with its [`Reference`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Verification {
+    /// Elements compared.
+    pub elements: usize,
+    /// The largest |difference|; NaN where a NaN or an infinity is in the wrong place.
+    pub max_difference: f64,
+    /// What f32 rounding allows for the element with the largest difference.
+    pub tolerance_there: f64,
+    /// The largest |difference| relative to what f32 rounding allows for that element: 1 or less is right.
+    pub max_ratio: f64,
+    /// The element with the largest ratio, as (row, column).
+    pub worst: Option<(usize, usize)>,
+    /// The largest tolerance of all elements.
+    pub max_tolerance: f64,
+    /// Elements outside their tolerance.
+    pub wrong: usize,
+}
+
+impl Verification {
+    /// Whether every element is within what f32 rounding allows.
+    pub fn passed(&self) -> bool {
+        self.wrong == 0
+    }
+
+    /// Whether the largest difference is also under a fixed bar, such as [`LESSON_BAR`].
+    pub fn under(&self, bar: f64) -> bool {
+        self.max_difference < bar
+    }
+}
+
+/// Computes the reference for an `m` x `k` by `k` x `n` product, on all cores.
+///
+/// # Panics
+///
+/// If the columns of `a` are not as many as the rows of `b`.
+pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
+    assert_eq!(a.ncols(), b.nrows(), "the columns of A must equal the rows of B");
+    let (m, n, k) = (a.nrows(), b.ncols(), a.ncols());
+    let b = b.mapv(f64::from);
+    let mut product = Array2::<f64>::zeros((m, n));
+    let mut tolerance = Array2::<f64>::zeros((m, n));
+    let growth = (k as f64 * UNIT_ROUNDOFF).exp();
+
+    // Strips of columns, so that the sums of a strip stay in the first-level cache while k goes by.
+    const STRIP: usize = 512;
+    let rows = product.axis_iter_mut(Axis(0)).into_par_iter().zip(tolerance.axis_iter_mut(Axis(0)));
+    rows.zip(a.axis_iter(Axis(0))).for_each(|((mut sums, mut magnitudes), a_row)| {
+        let sums = sums.as_slice_mut().expect("rows of a new array are contiguous");
+        let magnitudes = magnitudes.as_slice_mut().expect("rows of a new array are contiguous");
+        for first in (0..n).step_by(STRIP) {
+            let columns = first..n.min(first + STRIP);
+            let (sums, magnitudes) = (&mut sums[columns.clone()], &mut magnitudes[columns.clone()]);
+            for (&a_element, b_row) in a_row.iter().zip(b.axis_iter(Axis(0))) {
+                let a_element = f64::from(a_element);
+                let b_row = &b_row.to_slice().expect("rows of a new array are contiguous")[columns.clone()];
+                for ((sum, magnitude), b_element) in sums.iter_mut().zip(magnitudes.iter_mut()).zip(b_row) {
+                    *sum += a_element * b_element;
+                    *magnitude += sum.abs();
+                }
+            }
+        }
+        for (sum, magnitude) in sums.iter().zip(magnitudes) {
+            *magnitude = if sum.is_finite() && *magnitude * growth >= f64::from(f32::MAX) {
+                f64::INFINITY
+            } else {
+                // f64's own error is of the same form with 2^-53 for u; twice that is allowed, for the sum of magnitudes is rounded too.
+                *magnitude * growth * (UNIT_ROUNDOFF + 2.0 * f64::EPSILON) + k as f64 * UNDERFLOW
+            };
+        }
+    });
+    Reference { product, tolerance }
+}
+
+/// Compares a result with its reference, element by element.
+///
+/// # Panics
+///
+/// If the shapes differ.
+pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
+    assert_eq!(result.dim(), reference.product.dim(), "the result must have the reference's shape");
+    let mut verification = Verification {
+        elements: result.len(),
+        max_difference: 0.0,
+        tolerance_there: 0.0,
+        max_ratio: 0.0,
+        worst: None,
+        max_tolerance: 0.0,
+        wrong: 0,
+    };
+    for (position, &element) in result.indexed_iter() {
+        let (exact, tolerance) = (reference.product[position], reference.tolerance[position]);
+        let (difference, tolerance) = difference_and_tolerance(element, exact, tolerance);
+        let ratio = if difference == 0.0 { 0.0 } else { difference / tolerance };
+        // NaN marks a NaN or an infinity in the wrong place; it must not be lost among comparisons that are false for NaN.
+        if !(ratio <= 1.0) {
+            verification.wrong += 1;
+        }
+        if worse(difference, verification.max_difference) {
+            verification.max_difference = difference;
+            verification.tolerance_there = tolerance;
+        }
+        if worse(ratio, verification.max_ratio) || verification.worst.is_none() {
+            verification.max_ratio = ratio;
+            verification.worst = Some(position);
+        }
+        if tolerance > verification.max_tolerance {
+            verification.max_tolerance = tolerance;
+        }
+    }
+    verification
+}
+
+fn worse(new: f64, old: f64) -> bool {
+    !old.is_nan() && (new.is_nan() || new > old)
+}
+
+/// The difference to report (NaN if a special value is in the wrong place) and the tolerance to hold it against.
+fn difference_and_tolerance(element: f32, exact: f64, tolerance: f64) -> (f64, f64) {
+    let element = f64::from(element);
+    let agrees = (exact.is_nan() && element.is_nan()) || (exact.is_infinite() && element == exact);
+    let may_overflow = exact.is_finite() && tolerance.is_infinite();
+    match (exact.is_finite(), element.is_finite()) {
+        (true, true) => ((element - exact).abs(), tolerance),
+        (true, false) if may_overflow => (0.0, tolerance),
+        (false, _) if agrees => (0.0, 0.0),
+        _ => (f64::NAN, tolerance),
+    }
+}

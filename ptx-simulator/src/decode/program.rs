@@ -1,0 +1,350 @@
+//! The compact form that the executor runs: every name is a row or mask index, every label an instruction index.
+
+use crate::alu::{LaneFunction, Operands};
+
+/// Rows or masks that aren't there (`_`, an address without a base register).
+pub const NONE: u32 = u32::MAX;
+
+/// First generic address of the window onto shared memory.
+pub const SHARED_WINDOW: u64 = 0x7f10_0000_0000;
+/// First generic address of the window onto local memory.
+pub const LOCAL_WINDOW: u64 = 0x7f20_0000_0000;
+/// First generic address of the window onto a kernel's parameters.
+pub const PARAMETER_WINDOW: u64 = 0x7f30_0000_0000;
+/// Length of each window.
+pub const WINDOW_BYTES: u64 = 1 << 32;
+
+/// Everything needed to run one kernel, its functions included.
+#[derive(Debug, Default)]
+pub struct Program {
+    pub code: Vec<Instruction>,
+    /// The place of each instruction of `code`.
+    pub places: Vec<InstructionPlace>,
+    /// Registers, constants and special registers of a warp, counted in rows of 32 lanes.
+    pub rows: u32,
+    pub predicates: u32,
+    /// Local memory of a thread, parameters of functions included, in words of 4 bytes.
+    pub local_words: u32,
+    /// Static shared memory of a block.
+    pub shared_bytes: u32,
+    pub parameter_bytes: u32,
+    /// Rows that hold the same value throughout a launch.
+    pub constants: Vec<(u32, Constant)>,
+    pub specials: Vec<(u32, Special)>,
+    /// Operand lists that vector accesses and packs refer to.
+    pub lists: Vec<u32>,
+    /// Rows whose value a thread may read before it writes them: they start as zero.
+    pub cleared_rows: Vec<u32>,
+    pub cleared_predicates: Vec<u32>,
+    /// Lanes or warps may wait for each other through memory, so none may run for ever before the others.
+    pub communicates: bool,
+    /// Blocks may communicate through memory: they must run in an order that doesn't depend on the machine.
+    pub ordered: bool,
+}
+
+/// Where an instruction comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InstructionPlace {
+    pub ptx_line: u32,
+    /// Index into the module's files; 0 if there is no line information.
+    pub file: u32,
+    pub line: u32,
+    pub column: u32,
+}
+
+/// A value that is known at the latest when a launch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Constant {
+    /// One row.
+    Bits32(u32),
+    /// Two rows.
+    Bits64(u64),
+    /// The address of a module variable, two rows.
+    Variable { index: u32, offset: i64 },
+    /// The address of dynamic shared memory plus an offset, in one row or two.
+    DynamicShared { offset: i64, wide: bool },
+}
+
+impl Constant {
+    pub fn rows(self) -> u32 {
+        match self {
+            Constant::Bits32(_) | Constant::DynamicShared { wide: false, .. } => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// Special registers whose values are fixed for a warp, a block or a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Special {
+    Thread(u8),
+    BlockShape(u8),
+    Block(u8),
+    GridShape(u8),
+    Lane,
+    Warp,
+    Warps,
+    MaskEqual,
+    MaskLess,
+    MaskLessEqual,
+    MaskGreater,
+    MaskGreaterEqual,
+    DynamicShared,
+    TotalShared,
+}
+
+/// Special registers that change while a warp runs. They count instructions of the warp, so that results don't depend on
+/// the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counter {
+    /// Low word of the count.
+    Low,
+    /// High word of the count.
+    High,
+    /// The whole count.
+    Wide,
+}
+
+/// The predicate that an instruction runs under: `index << 1 | negated`, or [`Guard::NONE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard(pub u32);
+
+impl Guard {
+    pub const NONE: Guard = Guard(u32::MAX);
+
+    pub fn new(index: u32, negated: bool) -> Guard {
+        Guard(index << 1 | u32::from(negated))
+    }
+}
+
+/// One decoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Instruction {
+    pub operation: Operation,
+    pub guard: Guard,
+}
+
+/// Where an access goes, once the decoder has said what it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Global,
+    Shared,
+    Local,
+    Parameter,
+    /// Decided by the address, lane by lane.
+    Generic,
+}
+
+/// An address operand.
+#[derive(Clone, Copy, Debug)]
+pub struct Address {
+    /// First row of the base register, or [`NONE`].
+    pub base: u32,
+    /// Whether the base has 64 bits.
+    pub wide: bool,
+    pub offset: i64,
+}
+
+/// A load or store.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    pub target: Target,
+    /// Bytes of one element.
+    pub bytes: u8,
+    /// Elements: 1, 2, 4 or 8.
+    pub count: u8,
+    /// Whether a load extends the sign.
+    pub signed: bool,
+    /// Whether the data registers have 64 bits.
+    pub wide: bool,
+    pub address: Address,
+    /// The data row; with more than one element, the index of the first of `count` rows in [`Program::lists`].
+    pub data: u32,
+}
+
+/// Number types of atomics and `redux`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicType {
+    Unsigned,
+    Signed,
+    F32,
+    F64,
+    F16,
+    F16x2,
+    BF16,
+    BF16x2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicOperation {
+    Add,
+    Increment,
+    Decrement,
+    Minimum,
+    Maximum,
+    And,
+    Or,
+    Xor,
+    Exchange,
+    CompareAndSwap,
+}
+
+/// `atom` and `red`.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic {
+    pub target: Target,
+    pub operation: AtomicOperation,
+    pub kind: AtomicType,
+    /// 2, 4 or 8.
+    pub bytes: u8,
+    pub address: Address,
+    /// Old value, or [`NONE`] for `red`.
+    pub destination: u32,
+    pub source: u32,
+    /// The new value of a compare-and-swap.
+    pub source2: u32,
+}
+
+/// What a barrier instruction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BarrierKind {
+    Synchronize,
+    Arrive,
+    /// Counts the threads whose predicate is true.
+    Count,
+    And,
+    Or,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Barrier {
+    pub kind: BarrierKind,
+    /// Row of the barrier's number.
+    pub number: u32,
+    /// Row of the thread count, or [`NONE`] for all threads of the block.
+    pub count: u32,
+    /// Guard-encoded predicate of a reduction.
+    pub predicate: Guard,
+    /// Row (count) or mask (and, or) of a reduction's result.
+    pub destination: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteKind {
+    All,
+    Any,
+    Uniform,
+    Ballot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShuffleMode {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    /// Lane-wise arithmetic.
+    Alu {
+        function: LaneFunction,
+        operands: Operands,
+    },
+    Load(Access),
+    Store(Access),
+    Atomic(Atomic),
+    /// Copies words of local memory: arguments and results of calls.
+    CopyLocal {
+        from: u32,
+        to: u32,
+        words: u32,
+    },
+    /// Joins `count` registers of `bits` into one: 16 or 32 bits each.
+    Pack {
+        destination: u32,
+        list: u32,
+        count: u8,
+        bits: u8,
+    },
+    /// The reverse of `Pack`.
+    Unpack {
+        source: u32,
+        list: u32,
+        count: u8,
+        bits: u8,
+    },
+    ReadCounter {
+        destination: u32,
+        counter: Counter,
+    },
+    IsSpace {
+        destination: u32,
+        source: u32,
+        space: Target,
+    },
+    Branch {
+        target: u32,
+    },
+    BranchIndexed {
+        index: u32,
+        list: u32,
+        count: u32,
+    },
+    Call {
+        target: u32,
+    },
+    /// Back to the caller; a kernel's own return is `Exit`.
+    Return,
+    Exit,
+    Trap,
+    /// `__assertfail`: word addresses of its four parameters in local memory.
+    AssertionFailed {
+        parameters: u32,
+    },
+    Barrier(Barrier),
+    WarpBarrier {
+        members: u32,
+    },
+    Vote {
+        kind: VoteKind,
+        destination: u32,
+        predicate: Guard,
+        members: u32,
+    },
+    Match {
+        all: bool,
+        wide: bool,
+        destination: u32,
+        predicate: u32,
+        source: u32,
+        members: u32,
+    },
+    Shuffle {
+        mode: ShuffleMode,
+        destination: u32,
+        predicate: u32,
+        source: u32,
+        lane: u32,
+        clamp: u32,
+        members: u32,
+    },
+    Reduce {
+        operation: AtomicOperation,
+        kind: AtomicType,
+        destination: u32,
+        source: u32,
+        members: u32,
+    },
+    ActiveMask {
+        destination: u32,
+    },
+    Elect {
+        destination: u32,
+        predicate: u32,
+        members: u32,
+    },
+    /// Fences, prefetches and hints: nothing to do, since all memory is coherent.
+    Nothing,
+}

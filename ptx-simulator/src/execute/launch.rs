@@ -1,0 +1,155 @@
+//! One launch: what all its blocks share, and how they're spread over the cores.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::block::Block;
+use super::fault::Fault;
+use super::run::{Executor, Progress};
+use crate::decode::program::Program;
+use crate::error::{AllocateError, LaunchErrorKind};
+use crate::memory::GlobalMemory;
+use crate::observe::{NoObserver, Observer};
+
+/// Instructions of a block before the next resident block gets its turn, where blocks may wait for each other.
+const BLOCK_QUANTUM: u64 = 1 << 16;
+/// Blocks that are resident at most where blocks may wait for each other: more than any GPU holds.
+const MAX_RESIDENT: usize = 4096;
+/// Memory that resident blocks may take together.
+const RESIDENT_BYTES: u64 = 256 << 20;
+
+/// What the blocks of a launch have in common.
+pub(crate) struct Launch<'a> {
+    pub program: &'a Program,
+    pub memory: &'a GlobalMemory,
+    /// The kernel's parameters, in units that keep them aligned.
+    pub parameters: &'a [u128],
+    pub parameter_bytes: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// Threads and warps of a block.
+    pub threads: u32,
+    pub warps: u32,
+    pub dynamic_shared_bytes: u32,
+    /// Static and dynamic.
+    pub shared_bytes: u32,
+    /// Addresses of the module's variables.
+    pub variables: &'a [u64],
+    pub instruction_limit: u64,
+}
+
+impl Launch<'_> {
+    pub fn block_count(&self) -> u64 {
+        self.grid.iter().map(|extent| u64::from(*extent)).product()
+    }
+
+    pub fn block_position(&self, index: u64) -> [u32; 3] {
+        let [width, height, _] = self.grid.map(u64::from);
+        [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
+    }
+
+    /// Runs all blocks on the threads of `pool`. The error is the one of the lowest block that has one.
+    pub fn run(&self, pool: &rayon::ThreadPool) -> Result<(), Fault> {
+        if self.program.ordered {
+            return self.run_ordered(&mut NoObserver);
+        }
+        let workers = (pool.current_num_threads() as u64).min(self.block_count());
+        if workers <= 1 {
+            return self.run_in_order(&mut NoObserver);
+        }
+        let next = AtomicU64::new(0);
+        let failed_at = AtomicU64::new(u64::MAX);
+        let failure: Mutex<Option<Fault>> = Mutex::new(None);
+        let fail = |fault: Fault| {
+            failed_at.fetch_min(fault.block, Ordering::Relaxed);
+            let mut failure = failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if failure.as_ref().is_none_or(|known| fault.block < known.block) {
+                *failure = Some(fault);
+            }
+        };
+        pool.scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|_| {
+                    let Some(mut block) = Block::new(self) else {
+                        return fail(self.out_of_memory());
+                    };
+                    let mut executor = Executor::new(self, NoObserver);
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        // Blocks before a failed one still run: one of them may fail, too, and come first.
+                        if index >= self.block_count() || index > failed_at.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        block.restart(self, index);
+                        if let Err(fault) = executor.run_block(&mut block, u64::MAX) {
+                            fail(*fault);
+                        }
+                    }
+                });
+            }
+        });
+        match failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the blocks one after the other, watched.
+    pub fn run_observed<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
+        if self.program.ordered { self.run_ordered(observer) } else { self.run_in_order(observer) }
+    }
+
+    fn run_in_order<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
+        let mut block = Block::new(self).ok_or_else(|| self.out_of_memory())?;
+        let mut executor = Executor::new(self, observer);
+        for index in 0..self.block_count() {
+            block.restart(self, index);
+            executor.run_block(&mut block, u64::MAX).map_err(|fault| *fault)?;
+        }
+        Ok(())
+    }
+
+    /// Runs blocks that may communicate: in index order, one at a time, but so that a block which waits for another
+    /// doesn't keep it from running.
+    fn run_ordered<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
+        let most = (RESIDENT_BYTES / Block::bytes(self).max(1)).clamp(1, MAX_RESIDENT as u64) as usize;
+        let mut executor = Executor::new(self, observer);
+        let mut resident: Vec<Block> = Vec::new();
+        let mut idle: Vec<Block> = Vec::new();
+        let mut next = 0;
+        // Every round gives each resident block a turn, and then new blocks until one of them doesn't finish in its turn.
+        loop {
+            let mut index = 0;
+            while index < resident.len() {
+                match executor.run_block(&mut resident[index], BLOCK_QUANTUM).map_err(|fault| *fault)? {
+                    Progress::Finished => idle.push(resident.remove(index)),
+                    Progress::Waiting => index += 1,
+                }
+            }
+            while next < self.block_count() && resident.len() < most {
+                let mut block = match idle.pop() {
+                    Some(block) => block,
+                    None => Block::new(self).ok_or_else(|| self.out_of_memory())?,
+                };
+                block.restart(self, next);
+                next += 1;
+                match executor.run_block(&mut block, BLOCK_QUANTUM).map_err(|fault| *fault)? {
+                    Progress::Finished => idle.push(block),
+                    Progress::Waiting => {
+                        resident.push(block);
+                        break;
+                    }
+                }
+            }
+            if resident.is_empty() && next == self.block_count() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn out_of_memory(&self) -> Fault {
+        let needed = Block::bytes(self);
+        let kind = LaunchErrorKind::OutOfMemory(AllocateError::OutOfMemory { needed, free: 0 });
+        Fault { kind, block: 0, warp: 0, lane: 0, instruction: u32::MAX }
+    }
+}

@@ -1,0 +1,14 @@
+//! Runs programs: a launch spreads its blocks over the cores, a block runs its warps from barrier to barrier, a warp
+//! runs groups of lanes that are at the same place.
+
+mod access;
+mod atomic;
+mod block;
+mod collective;
+mod fault;
+mod launch;
+mod run;
+mod warp;
+
+pub(crate) use fault::Fault;
+pub(crate) use launch::Launch;

@@ -1,0 +1,224 @@
+//! A warp: its registers, and the groups of lanes that are at the same place of the program.
+//!
+//! Lanes have program counters of their own. All lanes of a [`Group`] share one; a branch that lanes take differently splits
+//! their group, and groups that come to the same place with the same callers merge again. The group that is deepest in
+//! calls, and among those the one at the lowest place, runs first: in the order that compilers lay code out, that
+//! lets the others catch up where control flow joins.
+
+use crate::alu::Row;
+use crate::decode::program::BarrierKind;
+
+/// All lanes of a warp.
+pub(super) const ALL: u32 = u32::MAX;
+
+/// The caller of nobody.
+pub(super) const NO_FRAME: u32 = 0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Runnable,
+    /// At a barrier of the block; the instruction counter stands behind it already.
+    AtBarrier { number: u32, kind: BarrierKind, destination: u32 },
+    /// Before an instruction that needs lanes which aren't here yet.
+    Gathering { members: u32 },
+    /// At `bar.warp.sync`; the instruction counter stands behind it already.
+    AtWarpBarrier { members: u32 },
+}
+
+/// Lanes at the same place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    pub pc: u32,
+    pub mask: u32,
+    /// Index into [`Warp::frames`].
+    pub frame: u32,
+    pub state: State,
+    /// Until the warp has executed this many instructions, the group goes before all others.
+    pub favoured_until: u64,
+    /// The warp's instruction count when the group last used up its time.
+    pub last_turn: u64,
+}
+
+/// A call: where it returns to, and its caller's own frame.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    parent: u32,
+    return_to: u32,
+    depth: u32,
+}
+
+pub(super) struct Warp {
+    pub index: u32,
+    pub rows: *mut Row,
+    pub predicates: *mut u32,
+    /// Local memory: row `w` holds word `w` of every lane.
+    pub local: *mut Row,
+    pub groups: Vec<Group>,
+    /// Lanes that exist and haven't exited.
+    pub live: u32,
+    /// Lanes that exist.
+    pub existing: u32,
+    pub executed: u64,
+    frames: Vec<Frame>,
+}
+
+impl Warp {
+    pub fn new(index: u32, rows: *mut Row, predicates: *mut u32, local: *mut Row, existing: u32) -> Self {
+        Warp { index, rows, predicates, local, groups: Vec::new(), live: 0, existing, executed: 0, frames: Vec::new() }
+    }
+
+    /// Puts all lanes at the program's start.
+    pub fn restart(&mut self) {
+        self.live = self.existing;
+        self.executed = 0;
+        self.frames.clear();
+        self.frames.push(Frame { parent: NO_FRAME, return_to: 0, depth: 0 });
+        self.groups.clear();
+        self.groups.push(Group {
+            pc: 0,
+            mask: self.existing,
+            frame: NO_FRAME,
+            state: State::Runnable,
+            favoured_until: 0,
+            last_turn: 0,
+        });
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    pub fn can_run(&self) -> bool {
+        self.groups.iter().any(|group| group.state == State::Runnable)
+    }
+
+    /// The frame of a call from `frame`, the same for the same call path.
+    pub fn enter(&mut self, frame: u32, return_to: u32) -> u32 {
+        let known = self.frames.iter().skip(1).position(|known| known.parent == frame && known.return_to == return_to);
+        match known {
+            Some(index) => index as u32 + 1,
+            None => {
+                let depth = self.frames[frame as usize].depth + 1;
+                self.frames.push(Frame { parent: frame, return_to, depth });
+                self.frames.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The caller's frame and the place to go on at.
+    pub fn leave(&self, frame: u32) -> (u32, u32) {
+        let frame = self.frames[frame as usize];
+        (frame.parent, frame.return_to)
+    }
+
+    /// Splits `lanes` off a group into a new one at `pc`.
+    pub fn split(&mut self, index: usize, lanes: u32, pc: u32, state: State) {
+        let group = self.groups[index];
+        self.groups[index].mask &= !lanes;
+        self.groups.push(Group { pc, mask: lanes, state, ..group });
+    }
+
+    /// Takes exited lanes out of the world; those who wait for them look again.
+    pub fn exit(&mut self, index: usize, lanes: u32) {
+        self.live &= !lanes;
+        self.groups[index].mask &= !lanes;
+        for group in &mut self.groups {
+            if matches!(group.state, State::Gathering { .. }) {
+                group.state = State::Runnable;
+            }
+        }
+        if self.groups[index].mask == 0 {
+            self.groups.swap_remove(index);
+        }
+        self.release_warp_barriers();
+    }
+
+    /// Lets groups at warp barriers go on whose members are all there.
+    pub fn release_warp_barriers(&mut self) {
+        for index in 0..self.groups.len() {
+            let State::AtWarpBarrier { members } = self.groups[index].state else { continue };
+            let waits = |group: &Group| group.state == State::AtWarpBarrier { members };
+            let there = self.groups.iter().filter(|group| waits(group)).fold(0, |there, group| there | group.mask);
+            if members & self.live & !there == 0 {
+                for group in self.groups.iter_mut().filter(|group| waits(group)) {
+                    group.state = State::Runnable;
+                }
+            }
+        }
+    }
+
+    /// Merges what can be merged and picks the group to run next, with the place at which it must stop since others
+    /// wait there.
+    pub fn schedule(&mut self) -> Option<(usize, u32)> {
+        if let [group] = &self.groups[..] {
+            return (group.state == State::Runnable).then_some((0, u32::MAX));
+        }
+        self.merge();
+        let mut best: Option<(usize, (bool, u32, u32))> = None;
+        for (index, group) in self.groups.iter().enumerate() {
+            if group.state != State::Runnable {
+                continue;
+            }
+            // Smaller is better: favoured ones, then deep ones, then low ones.
+            let rank =
+                (group.favoured_until <= self.executed, !self.frames[group.frame as usize].depth, group.pc);
+            if best.is_none_or(|(_, best)| rank < best) {
+                best = Some((index, rank));
+            }
+        }
+        let (index, _) = best?;
+        let chosen = self.groups[index];
+        let stop = self
+            .groups
+            .iter()
+            .filter(|group| {
+                group.frame == chosen.frame
+                    && group.pc > chosen.pc
+                    && matches!(group.state, State::Runnable | State::Gathering { .. })
+            })
+            .map(|group| group.pc)
+            .min();
+        // Any other group makes the chosen one come back at branches; only this one makes it stop on its way.
+        Some((index, stop.unwrap_or(u32::MAX - 1)))
+    }
+
+    fn merge(&mut self) {
+        let mergeable = |group: &Group| matches!(group.state, State::Runnable | State::Gathering { .. });
+        let mut first = 0;
+        while first < self.groups.len() {
+            let mut second = first + 1;
+            while second < self.groups.len() {
+                let (left, right) = (self.groups[first], self.groups[second]);
+                if left.pc == right.pc && left.frame == right.frame && mergeable(&left) && mergeable(&right) {
+                    let group = &mut self.groups[first];
+                    group.mask |= right.mask;
+                    group.state = State::Runnable;
+                    group.favoured_until = left.favoured_until.max(right.favoured_until);
+                    group.last_turn = left.last_turn.min(right.last_turn);
+                    self.groups.swap_remove(second);
+                } else {
+                    second += 1;
+                }
+            }
+            first += 1;
+        }
+    }
+
+    /// Ends the turn of a group that has run long while others could have: the one that has waited longest is favoured
+    /// for `slice` instructions.
+    pub fn rotate(&mut self, index: usize, slice: u64) {
+        let executed = self.executed;
+        if let Some(group) = self.groups.get_mut(index) {
+            group.last_turn = executed;
+            group.favoured_until = 0;
+        }
+        let next = self
+            .groups
+            .iter_mut()
+            .filter(|group| group.state == State::Runnable)
+            .min_by_key(|group| group.last_turn);
+        if let Some(group) = next {
+            group.favoured_until = executed + slice;
+        }
+    }
+}

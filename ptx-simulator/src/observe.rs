@@ -1,0 +1,67 @@
+//! The seam through which analyses watch execution.
+//!
+//! The executor is generic over its [`Observer`]; with [`NoObserver`] every call below compiles to nothing. An observed
+//! launch runs its blocks one after the other in index order, so that what is observed doesn't depend on the machine.
+
+use crate::error::{AccessKind, MemorySpace};
+
+/// Where in the launch something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the block in the grid, counted along x, then y, then z.
+    pub block: u64,
+    /// Index of the warp in the block.
+    pub warp: u32,
+    /// Index of the instruction in the kernel's code; [`crate::Module`] names its source line.
+    pub instruction: u32,
+}
+
+/// One access of a warp to memory: the lanes in `lanes`, each at its own address.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The memory.
+    pub space: MemorySpace,
+    /// Load, store or atomic.
+    pub kind: AccessKind,
+    /// The lanes that take part.
+    pub lanes: u32,
+    /// The address of each lane within its space; lanes that don't take part hold anything.
+    pub addresses: &'a [u64; 32],
+    /// Bytes per lane.
+    pub bytes: u32,
+}
+
+/// Watches a launch. Every method does nothing unless it's overridden.
+pub trait Observer {
+    /// Whether the executor calls this observer at all.
+    const ACTIVE: bool = true;
+
+    /// A block begins; `threads` is its number of threads.
+    fn block_begins(&mut self, _block: u64, _threads: u32) {}
+
+    /// All threads of the block have exited.
+    fn block_ends(&mut self, _block: u64) {}
+
+    /// A warp executes an instruction for `lanes`.
+    fn instruction(&mut self, _place: Place, _lanes: u32) {}
+
+    /// A warp accesses memory; the access has been found valid and is about to happen.
+    fn access(&mut self, _place: Place, _access: Access<'_>) {}
+
+    /// The lanes of a warp arrive at a barrier of the block.
+    fn barrier_arrives(&mut self, _place: Place, _barrier: u32, _lanes: u32) {}
+
+    /// A barrier of the block is complete and its threads go on.
+    fn barrier_completes(&mut self, _block: u64, _barrier: u32) {}
+
+    /// The lanes of a warp have synchronised with each other (`bar.warp.sync` and the `.sync` collectives).
+    fn warp_synchronises(&mut self, _place: Place, _lanes: u32) {}
+}
+
+/// Watches nothing and costs nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    const ACTIVE: bool = false;
+}

@@ -1,0 +1,278 @@
+//! `gemm` reads and writes .npy files, whole or not at all, and says what is wrong with bad ones.
+
+mod common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use assert_cmd::assert::Assert;
+use host::{matrix, plan};
+use ndarray::{Array1, Array2, Array3, ShapeBuilder, array};
+use ndarray_npy::{read_npy, write_npy};
+use predicates::prelude::*;
+use tempfile::TempDir;
+
+/// A directory with A (5 x 7), B (7 x 4) and room for C.
+struct Workplace {
+    directory: TempDir,
+}
+
+impl Workplace {
+    fn new() -> Workplace {
+        let workplace = Workplace { directory: TempDir::new().unwrap() };
+        write_npy(workplace.path("a.npy"), &matrix::random_normal(5, 7, 1)).unwrap();
+        write_npy(workplace.path("b.npy"), &matrix::random_normal(7, 4, 2)).unwrap();
+        workplace
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn gemm_with(&self, a: &str, b: &str, options: &[&str]) -> Assert {
+        let mut command = common::host();
+        command.arg("gemm").arg(self.path(a)).arg(self.path(b)).arg("-o").arg(self.path("c.npy"));
+        command.args(["--device", "sim"]).args(options).assert()
+    }
+
+    fn gemm(&self, a: &str, b: &str) -> Assert {
+        self.gemm_with(a, b, &[])
+    }
+
+    fn product(&self) -> Array2<f32> {
+        read_npy(self.path("c.npy")).unwrap()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(self.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// `a` is refused with exit code 2 and all of `texts`, and no file is left behind.
+    fn refuses(&self, a: &str, texts: &[&str]) {
+        let before = self.files();
+        let mut assert = self.gemm(a, "b.npy").code(2);
+        for text in texts {
+            assert = assert.stderr(predicate::str::contains(*text));
+        }
+        assert_eq!(self.files(), before);
+    }
+}
+
+fn assert_close(got: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) {
+    let verification = host::verify::compare(got.view(), &host::verify::reference(a.view(), b.view()));
+    assert!(verification.passed(), "{verification:?}");
+}
+
+/// A .npy file of format version 1 with the given header dictionary and data.
+fn npy(header: &str, data: &[u8]) -> Vec<u8> {
+    let padded = format!("{header:<117}\n");
+    let length = (padded.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00".as_slice(), &length, padded.as_bytes(), data].concat()
+}
+
+#[test]
+fn the_product_of_two_files_is_written() {
+    let workplace = Workplace::new();
+    workplace.gemm_with("a.npy", "b.npy", &["--verify"]).code(0).stdout(predicate::str::contains("PASS"));
+    let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
+    assert_close(&workplace.product(), &a, &b);
+    assert_eq!(workplace.files(), ["a.npy", "b.npy", "c.npy"]);
+}
+
+#[test]
+fn every_kernel_can_be_named() {
+    let workplace = Workplace::new();
+    for name in plan::names() {
+        workplace.gemm_with("a.npy", "b.npy", &["--kernel", name, "--verify"]).code(0);
+    }
+}
+
+#[test]
+fn an_existing_output_is_replaced_even_if_it_is_an_input() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("c.npy"), &array![[2.0f32, 0.0], [0.0, 2.0]]).unwrap();
+    workplace.gemm("c.npy", "c.npy").code(0);
+    assert_eq!(workplace.product(), array![[4.0, 0.0], [0.0, 4.0]]);
+}
+
+#[test]
+fn fortran_order_is_read_rightly() {
+    let workplace = Workplace::new();
+    let mut a = Array2::<f32>::zeros((5, 7).f());
+    a.assign(&matrix::random_normal(5, 7, 3));
+    write_npy(workplace.path("fortran.npy"), &a).unwrap();
+    assert!(fs::read(workplace.path("fortran.npy")).unwrap().windows(4).any(|bytes| bytes == b"True"));
+    workplace.gemm("fortran.npy", "b.npy").code(0);
+    assert_close(&workplace.product(), &a, &read_npy(workplace.path("b.npy")).unwrap());
+}
+
+#[test]
+fn big_endian_is_read_rightly() {
+    let workplace = Workplace::new();
+    let data: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0].iter().flat_map(|element| element.to_be_bytes()).collect();
+    let header = "{'descr': '>f4', 'fortran_order': False, 'shape': (2, 2), }";
+    fs::write(workplace.path("big.npy"), npy(header, &data)).unwrap();
+    write_npy(workplace.path("one.npy"), &array![[1.0f32, 0.0], [0.0, 1.0]]).unwrap();
+    workplace.gemm("big.npy", "one.npy").code(0);
+    assert_eq!(workplace.product(), array![[1.0, 2.0], [3.0, 4.0]]);
+}
+
+#[test]
+fn a_product_with_no_inner_elements_is_zeros_and_one_with_no_rows_is_empty() {
+    let workplace = Workplace::new();
+    for (m, k, n) in [(3, 0, 4), (0, 3, 4), (3, 4, 0), (0, 0, 0)] {
+        write_npy(workplace.path("x.npy"), &Array2::<f32>::ones((m, k))).unwrap();
+        write_npy(workplace.path("y.npy"), &Array2::<f32>::ones((k, n))).unwrap();
+        workplace.gemm("x.npy", "y.npy").code(0);
+        assert_eq!(workplace.product(), Array2::<f32>::zeros((m, n)));
+    }
+}
+
+#[test]
+fn nan_and_infinity_go_through_files() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("x.npy"), &array![[f32::NAN, 1.0], [f32::INFINITY, 1.0]]).unwrap();
+    write_npy(workplace.path("y.npy"), &array![[1.0f32], [2.0]]).unwrap();
+    workplace.gemm_with("x.npy", "y.npy", &["--verify"]).code(0);
+    let c = workplace.product();
+    assert!(c[(0, 0)].is_nan() && c[(1, 0)] == f32::INFINITY);
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    Workplace::new().refuses("nowhere.npy", &["nowhere.npy", "No such file"]);
+}
+
+#[test]
+fn a_directory_is_no_matrix() {
+    let workplace = Workplace::new();
+    fs::create_dir(workplace.path("folder")).unwrap();
+    workplace.refuses("folder", &["folder", "directory"]);
+}
+
+#[test]
+fn what_is_not_npy_is_refused() {
+    let workplace = Workplace::new();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }";
+    let cases: &[(&str, Vec<u8>)] = &[
+        ("empty", Vec::new()),
+        ("text", b"1.0 2.0\n3.0 4.0\n".to_vec()),
+        ("short", b"\x93NUM".to_vec()),
+        ("version", b"\x93NUMPY\x09\x00\x10\x00".to_vec()),
+        ("cut header", npy(header, &[])[..40].to_vec()),
+        ("no dictionary", npy("[1, 2]", &[0; 4])),
+        ("not python", npy("{'descr': ", &[0; 4])),
+        ("no shape", npy("{'descr': '<f4', 'fortran_order': False}", &[0; 4])),
+        ("negative", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 1), }", &[0; 4])),
+        ("long header", [b"\x93NUMPY\x02\x00\xff\xff\xff\xff".as_slice(), &[b' '; 100]].concat()),
+    ];
+    for (name, bytes) in cases {
+        fs::write(workplace.path(name), bytes).unwrap();
+        workplace.refuses(name, &[name, "not a .npy file"]);
+    }
+}
+
+#[test]
+fn a_truncated_or_too_long_file_is_refused() {
+    let workplace = Workplace::new();
+    let whole = fs::read(workplace.path("a.npy")).unwrap();
+    for length in [whole.len() - 1, whole.len() - 64, 128] {
+        fs::write(workplace.path("cut.npy"), &whole[..length]).unwrap();
+        workplace.refuses("cut.npy", &["cut.npy", "truncated", "5 x 7"]);
+    }
+    fs::write(workplace.path("long.npy"), [whole, vec![0]].concat()).unwrap();
+    workplace.refuses("long.npy", &["long.npy", "too long"]);
+}
+
+#[test]
+fn a_header_that_announces_more_than_any_machine_holds_is_refused_at_once() {
+    let workplace = Workplace::new();
+    for shape in ["(1000000000, 1000000000)", "(99999999999999999999999, 3)", "(18446744073709551615, 18446744073709551615)", "(0, 18446744073709551615)"] {
+        let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+        fs::write(workplace.path("huge.npy"), npy(&header, &[])).unwrap();
+        workplace.refuses("huge.npy", &["huge.npy"]);
+    }
+}
+
+#[test]
+fn another_dtype_is_refused_and_the_right_ones_are_named() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("double.npy"), &Array2::<f64>::zeros((5, 7))).unwrap();
+    workplace.refuses("double.npy", &["double.npy", "<f8", "float32", "astype"]);
+    write_npy(workplace.path("integer.npy"), &Array2::<i32>::zeros((5, 7))).unwrap();
+    workplace.refuses("integer.npy", &["integer.npy", "<i4", "float32"]);
+    let header = "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (5, 7), }";
+    fs::write(workplace.path("fields.npy"), npy(header, &[0; 140])).unwrap();
+    workplace.refuses("fields.npy", &["fields.npy", "float32"]);
+}
+
+#[test]
+fn other_than_two_dimensions_are_refused() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("vector.npy"), &Array1::<f32>::zeros(7)).unwrap();
+    workplace.refuses("vector.npy", &["vector.npy", "1-dimensional"]);
+    write_npy(workplace.path("cube.npy"), &Array3::<f32>::zeros((5, 7, 2))).unwrap();
+    workplace.refuses("cube.npy", &["cube.npy", "3-dimensional"]);
+}
+
+#[test]
+fn inner_sizes_that_differ_are_refused_with_both() {
+    let workplace = Workplace::new();
+    workplace.refuses("b.npy", &["A is 7 x 4", "B is 7 x 4", "columns of A (4)", "rows of B (7)"]);
+}
+
+#[test]
+fn an_unknown_kernel_is_refused_and_the_known_ones_are_listed() {
+    let assert = Workplace::new().gemm_with("a.npy", "b.npy", &["--kernel", "titled"]).code(2);
+    assert.stderr(predicate::str::contains("titled").and(predicate::str::contains(plan::names().join(", "))));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_refused_before_the_work() {
+    let workplace = Workplace::new();
+    let gemm = |output: &Path| {
+        let mut command = common::host();
+        command.arg("gemm").arg(workplace.path("a.npy")).arg(workplace.path("b.npy")).arg("-o").arg(output).assert().code(2)
+    };
+    gemm(&workplace.path("no/such/folder/c.npy")).stderr(predicate::str::contains("no/such/folder/c.npy"));
+    gemm(workplace.directory.path()).stderr(predicate::str::contains("directory"));
+    gemm(Path::new("/proc/c.npy")).stderr(predicate::str::contains("/proc/c.npy"));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let workplace = Workplace::new();
+    let run = |device: &str| {
+        let mut command = common::host();
+        command.arg("gemm").arg(workplace.path("a.npy")).arg(workplace.path("b.npy"));
+        command.arg("-o").arg(workplace.path("c.npy")).args(["--device", device]).assert().code(2)
+    };
+    run("cuda:99").stderr(predicate::str::is_empty().not());
+    run("gpu").stderr(predicate::str::contains("auto, cuda, cuda:N"));
+    run("cuda:x").stderr(predicate::str::contains("auto, cuda, cuda:N"));
+    if host::device::Device::open(host::device::DeviceSelector::Cuda(None)).is_err() {
+        run("cuda").stderr(predicate::str::contains("driver").or(predicate::str::contains("GPU")));
+    }
+    assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+}
+
+#[test]
+fn wrong_arguments_end_with_exit_code_2_and_the_usage() {
+    for arguments in [&["gemm"][..], &["gemm", "a.npy"], &["frobnicate"], &["run", "--size", "-3"], &["run", "--size", "x"]] {
+        common::host().args(arguments).assert().code(2).stderr(predicate::str::contains("Usage").or(predicate::str::contains("--help")));
+    }
+    common::host().args(["run", "--kernel", "none"]).assert().code(2).stderr(predicate::str::contains("naive, tiled"));
+}
+
+#[test]
+fn a_size_that_memory_cannot_hold_is_refused_with_the_figures() {
+    let assert = common::host().args(["run", "--size", "10000000", "--device", "sim"]).assert().code(2);
+    assert.stderr(predicate::str::contains("bytes").and(predicate::str::contains("available")));
+}

@@ -1,0 +1,170 @@
+//! Every kernel computes the right product for every shape, and touches nothing but C.
+
+mod common;
+
+use approx::assert_abs_diff_eq;
+use gpu_kernels::KERNELS;
+use host::{
+    device::{Device, DeviceBuffer},
+    gemm::{DeviceMatrix, Gemm, GemmError, Timing},
+    matrix, verify,
+};
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+/// Elements before and after each matrix that no kernel may read into a result or write.
+const GUARD: usize = 67;
+
+/// What the guard bands hold: a NaN that is in no input, so that reading it would show in the product too.
+const GUARD_VALUE: f32 = f32::from_bits(0x7fc0_dead);
+
+/// What C holds before each launch.
+const POISON: f32 = f32::from_bits(0x7fc0_beef);
+
+fn guarded(device: &Device, elements: &[f32]) -> DeviceBuffer<f32> {
+    let band = [GUARD_VALUE; GUARD];
+    device.upload(&[&band, elements, &band].concat()).expect("these matrices are small")
+}
+
+fn inside(buffer: &DeviceBuffer<f32>, name: &str) -> Vec<f32> {
+    let elements = buffer.download().expect("the launch was right");
+    let (head, rest) = elements.split_at(GUARD);
+    let (middle, tail) = rest.split_at(rest.len() - GUARD);
+    let intact = head.iter().chain(tail).all(|element| element.to_bits() == GUARD_VALUE.to_bits());
+    assert!(intact, "something was written outside {name}");
+    middle.to_vec()
+}
+
+/// Multiplies with every kernel between guard bands and checks every element.
+fn check_all_kernels(gemm: &Gemm, a: &Array2<f32>, b: &Array2<f32>) {
+    let ((m, k), n) = (a.dim(), b.ncols());
+    let reference = verify::reference(a.view(), b.view());
+    let device = gemm.device();
+    for kernel in KERNELS {
+        let case = format!("{} of {m} x {n} x {k} on {}", kernel.name, device.info().name);
+        let a_buffer = guarded(device, a.as_slice().unwrap());
+        let b_buffer = guarded(device, b.as_slice().unwrap());
+        let c_buffer = guarded(device, &vec![POISON; m * n]);
+        gemm.enqueue(
+            kernel,
+            DeviceMatrix::new(&a_buffer, GUARD, m, k).unwrap(),
+            DeviceMatrix::new(&b_buffer, GUARD, k, n).unwrap(),
+            DeviceMatrix::new(&c_buffer, GUARD, m, n).unwrap(),
+        )
+        .unwrap_or_else(|error| panic!("{case}: {error}"));
+
+        let c = inside(&c_buffer, "C");
+        assert!(c.iter().all(|element| element.to_bits() != POISON.to_bits()), "{case}: an element was not written");
+        assert_eq!(inside(&a_buffer, "A"), a.as_slice().unwrap(), "{case}: A changed");
+        assert_eq!(inside(&b_buffer, "B"), b.as_slice().unwrap(), "{case}: B changed");
+        let c = Array2::from_shape_vec((m, n), c).unwrap();
+        let verification = verify::compare(c.view(), &reference);
+        assert!(verification.passed(), "{case}: {verification:?}");
+    }
+}
+
+fn gemms() -> Vec<Gemm> {
+    common::devices().into_iter().map(Gemm::new).collect()
+}
+
+#[test]
+fn every_kernel_is_right_for_every_shape_of_the_table() {
+    for gemm in gemms() {
+        for (case, &(m, n, k)) in common::SHAPES.iter().enumerate() {
+            let a = matrix::random_normal(m, k, 2 * case as u64);
+            let b = matrix::random_normal(k, n, 2 * case as u64 + 1);
+            check_all_kernels(&gemm, &a, &b);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_kernel_is_right_for_random_shapes(m in 1usize..80, n in 1usize..80, k in 0usize..200, seed: u64) {
+        for gemm in gemms() {
+            check_all_kernels(&gemm, &matrix::random_normal(m, k, seed), &matrix::random_normal(k, n, !seed));
+        }
+    }
+}
+
+#[test]
+fn more_block_rows_than_a_grid_has_along_y_go_on_along_z() {
+    let m = 16 * 65_535 + 5;
+    for gemm in gemms() {
+        check_all_kernels(&gemm, &matrix::random_normal(m, 1, 1), &matrix::random_normal(1, 1, 2));
+    }
+}
+
+#[test]
+fn a_product_of_whole_numbers_is_exact() {
+    let a = Array2::from_shape_fn((40, 50), |(row, column)| ((row * 7 + column * 3) % 11) as f32 - 5.0);
+    let b = Array2::from_shape_fn((50, 30), |(row, column)| ((row * 5 + column) % 13) as f32 - 6.0);
+    let exact = a.mapv(f64::from).dot(&b.mapv(f64::from));
+    for gemm in gemms() {
+        for kernel in KERNELS {
+            let c = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once).unwrap().c;
+            for (&got, &expected) in c.iter().zip(&exact) {
+                assert_abs_diff_eq!(f64::from(got), expected, epsilon = 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn nan_and_infinity_propagate_as_ieee_says() {
+    let infinity = f32::INFINITY;
+    let a = array![[1.0, 2.0], [infinity, 1.0], [f32::NAN, 0.0], [infinity, -infinity], [0.0, 0.0]];
+    let b = array![[1.0, 0.0, infinity], [1.0, 1.0, 1.0]];
+    // Row by row: a[0] b, a[1] b, and so on, where infinity * 0 and infinity - infinity are NaN and NaN stays NaN.
+    let nan = f32::NAN;
+    let expected = array![
+        [3.0, 2.0, infinity],
+        [infinity, nan, infinity],
+        [nan, nan, nan],
+        [nan, nan, nan],
+        [0.0, 0.0, nan],
+    ];
+    for gemm in gemms() {
+        for kernel in KERNELS {
+            let c = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once).unwrap().c;
+            for (position, &expected) in expected.indexed_iter() {
+                let got: f32 = c[position];
+                assert!(got == expected || got.is_nan() && expected.is_nan(), "{}: C{position:?} is {got}", kernel.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn subnormal_products_are_kept() {
+    let tiny = f32::from_bits(5);
+    for gemm in gemms() {
+        for kernel in KERNELS {
+            let (a, b) = (array![[tiny, tiny]], array![[1.0f32], [1.0]]);
+            let c = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once).unwrap().c;
+            assert_eq!(c[(0, 0)].to_bits(), 10, "{}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn matrices_that_do_not_fit_together_are_refused() {
+    for gemm in gemms() {
+        let error = gemm.multiply(&Array2::zeros((2, 3)), &Array2::zeros((4, 5))).unwrap_err();
+        assert!(matches!(error, GemmError::InnerSizesDiffer { .. }), "{error}");
+
+        let buffer = gemm.device().upload(&[1.0f32; 12]).unwrap();
+        let error = DeviceMatrix::new(&buffer, 4, 3, 3).unwrap_err();
+        assert!(matches!(error, GemmError::OutsideBuffer { .. }), "{error}");
+        let error = DeviceMatrix::new(&buffer, 1, usize::MAX, usize::MAX).unwrap_err();
+        assert!(matches!(error, GemmError::OutsideBuffer { .. }), "{error}");
+
+        let matrix = |offset| DeviceMatrix::new(&buffer, offset, 2, 2).unwrap();
+        let error = gemm.enqueue(&KERNELS[0], matrix(0), matrix(4), matrix(7)).unwrap_err();
+        assert!(matches!(error, GemmError::Overlap { input: "B" }), "{error}");
+        gemm.enqueue(&KERNELS[0], matrix(0), matrix(4), matrix(8)).unwrap();
+        assert_eq!(buffer.download().unwrap()[8..], [2.0; 4]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Promises about the PTX that this build carries, read off its text.
+
+use gpu_kernels::{Architecture, KERNELS, Kernel};
+use host::ptx;
+
+/// The instructions of a kernel, one a line: no comments, no directives but labels.
+fn body(kernel: &Kernel) -> Vec<&'static str> {
+    let text = ptx::module_for(kernel.architecture).expect("every level is built").text;
+    let start = text.find(&format!(".entry {}(", kernel.entry)).expect("every kernel of the list is in its module");
+    let lines = text[start..].lines().map(|line| line.split("//").next().unwrap().trim());
+    lines.skip_while(|line| *line != "{").take_while(|line| *line != "}").filter(|line| !line.is_empty()).collect()
+}
+
+/// The mnemonic of a line, without its guard.
+fn mnemonic(line: &str) -> &str {
+    let line = if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { line };
+    line.split(|character: char| character.is_whitespace() || character == ';').next().unwrap_or("")
+}
+
+fn count(lines: &[&str], wanted: impl Fn(&str) -> bool) -> usize {
+    lines.iter().filter(|line| wanted(mnemonic(line))).count()
+}
+
+/// The lines between the target of the last backward branch and that branch: the kernel's loop, in text order.
+fn outer_loop<'a>(lines: &'a [&'static str]) -> &'a [&'static str] {
+    let label = |name: &str| lines.iter().position(|line| line.strip_suffix(':') == Some(name));
+    let backward = lines.iter().enumerate().filter_map(|(at, line)| {
+        let target = mnemonic(line).starts_with("bra").then(|| line.trim_end_matches(';').split_whitespace().next_back())?;
+        let target = label(target?)?;
+        (target < at).then_some((target, at))
+    });
+    let (first, last) = backward.fold((usize::MAX, 0), |(first, last), (target, at)| (first.min(target), last.max(at)));
+    assert!(first < last, "there is no loop");
+    &lines[first..=last]
+}
+
+#[test]
+fn every_kernel_is_in_the_module_of_its_level() {
+    for kernel in KERNELS {
+        assert!(!body(kernel).is_empty(), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn modules_are_for_the_level_they_claim() {
+    for module in ptx::MODULES {
+        let Architecture::Compute70 = module.architecture;
+        assert!(module.text.lines().any(|line| line.trim().starts_with(".target sm_70")));
+        assert!(module.text.contains(".address_size 64"));
+    }
+}
+
+#[test]
+fn shared_memory_is_reached_by_shared_loads_and_stores_only() {
+    let lines = body(&gpu_kernels::tiled::KERNEL);
+    assert!(count(&lines, |name| name.starts_with("ld.shared")) > 0);
+    assert!(count(&lines, |name| name.starts_with("st.shared")) > 0);
+    for kernel in KERNELS {
+        let lines = body(kernel);
+        let generic = count(&lines, |name| {
+            let mut parts = name.split('.');
+            let access = matches!(parts.next(), Some("ld" | "st"));
+            access && !parts.any(|part| matches!(part, "shared" | "global" | "param" | "const"))
+        });
+        assert_eq!(generic, 0, "{} has generic loads or stores", kernel.name);
+    }
+}
+
+#[test]
+fn the_tiled_loop_has_exactly_two_barriers_and_none_is_elsewhere() {
+    let lines = body(&gpu_kernels::tiled::KERNEL);
+    let barrier = |name: &str| name.starts_with("bar.sync") || name.starts_with("barrier");
+    assert_eq!(count(outer_loop(&lines), barrier), 2);
+    assert_eq!(count(&lines, barrier), 2);
+}
+
+#[test]
+fn the_tiled_product_is_unrolled_into_fused_multiply_adds() {
+    let lines = body(&gpu_kernels::tiled::KERNEL);
+    let inside = outer_loop(&lines);
+    assert_eq!(count(inside, |name| name == "fma.rn.f32"), gpu_kernels::tiled::TILE);
+    assert_eq!(count(inside, |name| name.starts_with("mul.lo") || name.starts_with("mad.lo")), 0, "index products belong before the loop");
+}
+
+#[test]
+fn sums_are_fused_and_never_split_into_multiply_and_add() {
+    for kernel in KERNELS {
+        let lines = body(kernel);
+        assert!(count(&lines, |name| name.starts_with("fma.rn.f32")) > 0, "{}", kernel.name);
+        let split = |name: &str| (name.starts_with("mul") || name.starts_with("add")) && name.ends_with("f32");
+        assert_eq!(count(&lines, split), 0, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn no_kernel_uses_local_memory() {
+    for kernel in KERNELS {
+        let text = body(kernel).join("\n");
+        assert!(!text.contains(".local") && !text.contains("%SP"), "{} has local memory", kernel.name);
+    }
+}
+
+#[test]
+fn nothing_can_panic_or_call_out() {
+    for module in ptx::MODULES {
+        assert!(!module.text.contains(".func"), "kernels are whole: no calls, no panic paths");
+    }
+}
+
+#[test]
+fn instructions_carry_the_lines_of_the_kernel_sources() {
+    for module in ptx::MODULES {
+        let files: Vec<_> = module.text.lines().filter(|line| line.trim().starts_with(".file")).collect();
+        for name in ["naive.rs", "tiled.rs"] {
+            assert!(files.iter().any(|line| line.contains(&format!("gpu-kernels/src/{name}"))), "{files:?}");
+        }
+        assert!(module.text.lines().any(|line| line.trim().starts_with(".loc")));
+    }
+}

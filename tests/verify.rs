@@ -1,0 +1,77 @@
+//! The check itself can be trusted: it passes what f32 rounding allows and nothing else.
+
+use host::{matrix, verify};
+use ndarray::{Array2, array};
+use proptest::prelude::*;
+
+/// The product in f32 with fused multiply-adds along k, the arithmetic that the tolerance is for.
+fn fused(a: &Array2<f32>, b: &Array2<f32>) -> Array2<f32> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(row, column)| {
+        a.row(row).iter().zip(b.column(column)).fold(0.0, |sum: f32, (&a, &b)| a.mul_add(b, sum))
+    })
+}
+
+fn check(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> verify::Verification {
+    verify::compare(c.view(), &verify::reference(a.view(), b.view()))
+}
+
+proptest! {
+    #[test]
+    fn what_f32_arithmetic_gives_passes(m in 1usize..6, n in 1usize..6, k in 0usize..300, exponent in -70i32..60, seed: u64) {
+        let scale = 2f32.powi(exponent);
+        let (a, b) = (matrix::random_normal(m, k, seed) * scale, matrix::random_normal(k, n, !seed) * scale);
+        let verification = check(&fused(&a, &b), &a, &b);
+        prop_assert!(verification.passed(), "{verification:?}");
+    }
+
+    #[test]
+    fn one_product_left_out_fails(k in 1usize..300, seed: u64, left_out: prop::sample::Index) {
+        let (a, b) = (matrix::random_normal(1, k, seed), matrix::random_normal(k, 1, !seed));
+        let mut shortened = a.clone();
+        let left_out = left_out.index(k);
+        prop_assume!((a[(0, left_out)] * b[(left_out, 0)]).abs() > 1e-2);
+        shortened[(0, left_out)] = 0.0;
+        prop_assert!(!check(&fused(&shortened, &b), &a, &b).passed());
+    }
+}
+
+#[test]
+fn the_tolerance_of_the_main_job_is_far_tighter_than_the_lessons_bar() {
+    let (a, b) = (matrix::random_normal(64, 1024, 42), matrix::random_normal(1024, 64, 43));
+    let reference = verify::reference(a.view(), b.view());
+    let largest = reference.tolerance.iter().fold(0.0, |largest: f64, &tolerance| largest.max(tolerance));
+    assert!(largest < verify::LESSON_BAR / 2.0, "{largest}");
+}
+
+#[test]
+fn a_nan_or_infinity_in_the_wrong_place_fails() {
+    let (a, b) = (array![[1.0f32, 2.0]], array![[3.0f32], [4.0]]);
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let verification = check(&array![[wrong]], &a, &b);
+        assert_eq!(verification.wrong, 1);
+        assert!(verification.max_difference.is_nan());
+        assert!(!verification.under(verify::LESSON_BAR));
+    }
+    assert!(check(&array![[11.0]], &a, &b).passed());
+}
+
+#[test]
+fn a_finite_result_where_the_product_is_not_finite_fails() {
+    let b = array![[1.0f32], [0.0]];
+    assert!(!check(&array![[1.0]], &array![[f32::NAN, 1.0]], &b).passed());
+    assert!(!check(&array![[f32::NEG_INFINITY]], &array![[f32::INFINITY, 1.0]], &b).passed());
+    assert!(check(&array![[f32::INFINITY]], &array![[f32::INFINITY, 1.0]], &b).passed());
+}
+
+#[test]
+fn infinity_from_finite_inputs_passes_only_where_f32_can_overflow() {
+    let large = array![[f32::MAX, f32::MAX]];
+    assert!(check(&array![[f32::INFINITY]], &large, &array![[1.0], [1.0]]).passed());
+    assert!(!check(&array![[f32::INFINITY]], &(large * 1e-30), &array![[1.0], [1.0]]).passed());
+}
+
+#[test]
+fn an_empty_product_passes() {
+    let verification = check(&Array2::zeros((0, 3)), &Array2::zeros((0, 5)), &Array2::zeros((5, 3)));
+    assert!(verification.passed() && verification.elements == 0);
+}
