@@ -194,7 +194,12 @@ fn a_truncated_or_too_long_file_is_refused() {
 #[test]
 fn a_header_that_announces_more_than_any_machine_holds_is_refused_at_once() {
     let workplace = Workplace::new();
-    for shape in ["(1000000000, 1000000000)", "(99999999999999999999999, 3)", "(18446744073709551615, 18446744073709551615)", "(0, 18446744073709551615)"] {
+    for shape in [
+        "(1000000000, 1000000000)",
+        "(99999999999999999999999, 3)",
+        "(18446744073709551615, 18446744073709551615)",
+        "(0, 18446744073709551615)",
+    ] {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
         fs::write(workplace.path("huge.npy"), npy(&header, &[])).unwrap();
         workplace.refuses("huge.npy", &["huge.npy"]);
@@ -239,7 +244,14 @@ fn an_output_that_cannot_be_written_is_refused_before_the_work() {
     let workplace = Workplace::new();
     let gemm = |output: &Path| {
         let mut command = common::host();
-        command.arg("gemm").arg(workplace.path("a.npy")).arg(workplace.path("b.npy")).arg("-o").arg(output).assert().code(2)
+        command
+            .arg("gemm")
+            .arg(workplace.path("a.npy"))
+            .arg(workplace.path("b.npy"))
+            .arg("-o")
+            .arg(output)
+            .assert()
+            .code(2)
     };
     gemm(&workplace.path("no/such/folder/c.npy")).stderr(predicate::str::contains("no/such/folder/c.npy"));
     gemm(workplace.directory.path()).stderr(predicate::str::contains("directory"));
@@ -265,8 +277,14 @@ fn a_device_that_is_not_there_is_refused() {
 
 #[test]
 fn wrong_arguments_end_with_exit_code_2_and_the_usage() {
-    for arguments in [&["gemm"][..], &["gemm", "a.npy"], &["frobnicate"], &["run", "--size", "-3"], &["run", "--size", "x"]] {
-        common::host().args(arguments).assert().code(2).stderr(predicate::str::contains("Usage").or(predicate::str::contains("--help")));
+    for arguments in
+        [&["gemm"][..], &["gemm", "a.npy"], &["frobnicate"], &["run", "--size", "-3"], &["run", "--size", "x"]]
+    {
+        common::host()
+            .args(arguments)
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains("Usage").or(predicate::str::contains("--help")));
     }
     common::host().args(["run", "--kernel", "none"]).assert().code(2).stderr(predicate::str::contains("naive, tiled"));
 }

@@ -119,19 +119,18 @@ fn nan_and_infinity_propagate_as_ieee_says() {
     let b = array![[1.0, 0.0, infinity], [1.0, 1.0, 1.0]];
     // Row by row: a[0] b, a[1] b, and so on, where infinity * 0 and infinity - infinity are NaN and NaN stays NaN.
     let nan = f32::NAN;
-    let expected = array![
-        [3.0, 2.0, infinity],
-        [infinity, nan, infinity],
-        [nan, nan, nan],
-        [nan, nan, nan],
-        [0.0, 0.0, nan],
-    ];
+    let expected =
+        array![[3.0, 2.0, infinity], [infinity, nan, infinity], [nan, nan, nan], [nan, nan, nan], [0.0, 0.0, nan],];
     for gemm in gemms() {
         for kernel in KERNELS {
             let c = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once).unwrap().c;
             for (position, &expected) in expected.indexed_iter() {
                 let got: f32 = c[position];
-                assert!(got == expected || got.is_nan() && expected.is_nan(), "{}: C{position:?} is {got}", kernel.name);
+                assert!(
+                    got == expected || got.is_nan() && expected.is_nan(),
+                    "{}: C{position:?} is {got}",
+                    kernel.name
+                );
             }
         }
     }

@@ -13,7 +13,8 @@ fn body(kernel: &Kernel) -> Vec<&'static str> {
 
 /// The mnemonic of a line, without its guard.
 fn mnemonic(line: &str) -> &str {
-    let line = if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { line };
+    let line =
+        if line.starts_with('@') { line.split_once(char::is_whitespace).map_or("", |(_, rest)| rest) } else { line };
     line.split(|character: char| character.is_whitespace() || character == ';').next().unwrap_or("")
 }
 
@@ -25,7 +26,8 @@ fn count(lines: &[&str], wanted: impl Fn(&str) -> bool) -> usize {
 fn outer_loop<'a>(lines: &'a [&'static str]) -> &'a [&'static str] {
     let label = |name: &str| lines.iter().position(|line| line.strip_suffix(':') == Some(name));
     let backward = lines.iter().enumerate().filter_map(|(at, line)| {
-        let target = mnemonic(line).starts_with("bra").then(|| line.trim_end_matches(';').split_whitespace().next_back())?;
+        let target =
+            mnemonic(line).starts_with("bra").then(|| line.trim_end_matches(';').split_whitespace().next_back())?;
         let target = label(target?)?;
         (target < at).then_some((target, at))
     });
@@ -79,7 +81,11 @@ fn the_tiled_product_is_unrolled_into_fused_multiply_adds() {
     let lines = body(&gpu_kernels::tiled::KERNEL);
     let inside = outer_loop(&lines);
     assert_eq!(count(inside, |name| name == "fma.rn.f32"), gpu_kernels::tiled::TILE);
-    assert_eq!(count(inside, |name| name.starts_with("mul.lo") || name.starts_with("mad.lo")), 0, "index products belong before the loop");
+    assert_eq!(
+        count(inside, |name| name.starts_with("mul.lo") || name.starts_with("mad.lo")),
+        0,
+        "index products belong before the loop"
+    );
 }
 
 #[test]

@@ -320,9 +320,5 @@ impl Gemm {
 }
 
 fn check_inner_sizes(a_rows: usize, a_columns: usize, b_rows: usize, b_columns: usize) -> Result<(), GemmError> {
-    if a_columns == b_rows {
-        Ok(())
-    } else {
-        Err(GemmError::InnerSizesDiffer { a_rows, a_columns, b_rows, b_columns })
-    }
+    if a_columns == b_rows { Ok(()) } else { Err(GemmError::InnerSizesDiffer { a_rows, a_columns, b_rows, b_columns }) }
 }

@@ -171,7 +171,11 @@ impl Header {
                 .take(bytes as u64)
                 .read_to_end(raw)
                 .map_err(|source| MatrixError::Read { path: path.to_owned(), source })?;
-            if got == bytes { Ok(()) } else { Err(not_npy(format!("it ends inside the header, after {} bytes", raw.len()))) }
+            if got == bytes {
+                Ok(())
+            } else {
+                Err(not_npy(format!("it ends inside the header, after {} bytes", raw.len())))
+            }
         };
         take(&mut raw, Self::MAGIC.len() + 2).map_err(|error| match error {
             MatrixError::NotNpy { .. } => not_npy("it is too short for a header".to_owned()),
@@ -213,7 +217,8 @@ impl Header {
         if entry("fortran_order")?.as_boolean().is_none() {
             return Err(not_npy("'fortran_order' in its header is neither True nor False".to_owned()));
         }
-        let shape = entry("shape")?.as_tuple().ok_or_else(|| not_npy("'shape' in its header is no tuple".to_owned()))?;
+        let shape =
+            entry("shape")?.as_tuple().ok_or_else(|| not_npy("'shape' in its header is no tuple".to_owned()))?;
         let sizes = shape
             .iter()
             .map(|size| size.as_integer().and_then(|size| u64::try_from(size.clone()).ok()))

@@ -52,6 +52,8 @@ pub struct Verification {
     pub max_ratio: f64,
     /// The element with the largest ratio, as (row, column).
     pub worst: Option<(usize, usize)>,
+    /// What f32 rounding allows, averaged over the elements.
+    pub mean_tolerance: f64,
     /// The largest tolerance of all elements.
     pub max_tolerance: f64,
     /// Elements outside their tolerance.
@@ -126,6 +128,7 @@ pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
         tolerance_there: 0.0,
         max_ratio: 0.0,
         worst: None,
+        mean_tolerance: reference.tolerance.mean().unwrap_or(0.0),
         max_tolerance: 0.0,
         wrong: 0,
     };

@@ -1,10 +1,13 @@
-//! The symbols themselves: what a program linked against this crate calls when it calls `cuInit` and its 352 neighbours.
+//! The symbols themselves: what a program linked against this crate calls when it calls `cuInit` and its 352
+//! neighbours.
 //!
-//! Each function is one jump through its *slot*, a pointer in writable memory. A jump leaves registers and stack as the caller set
-//! them, so one form serves every signature, and the driver's function returns straight to the caller: no cost beyond the jump.
+//! Each function is one jump through its *slot*, a pointer in writable memory. A jump leaves registers and stack as
+//! the caller set them, so one form serves every signature, and the driver's function returns straight to the caller:
+//! no cost beyond the jump.
 //!
-//! Before the driver is there, every slot points to [`no_driver`], except those of the functions that CUDA allows before `cuInit`
-//! (and `cuInit` itself): theirs load the driver first. So a program that never heard of this crate's API works too.
+//! Before the driver is there, every slot points to [`no_driver`], except those of the functions that CUDA allows
+//! before `cuInit` (and `cuInit` itself): theirs load the driver first. So a program that never heard of this crate's
+//! API works too.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
@@ -28,7 +31,8 @@ impl Entry {
     /// # Safety
     /// `target` must be the driver's function of this entry's name, and stay loaded for the rest of the process.
     pub(crate) unsafe fn bind(&self, target: Option<NonNull<c_void>>) {
-        // A thread may be jumping through the slot right now: it takes either the old or the new target, both of which are functions.
+        // A thread may be jumping through the slot right now: it takes either the old or the new target, both of which
+        // are functions.
         self.slot.store(target.map_or(not_in_this_driver as *mut c_void, NonNull::as_ptr), Ordering::Release);
     }
 }
@@ -53,10 +57,12 @@ macro_rules! first_call {
                 return STUB_LIBRARY;
             }
             let target = slot::$name.load(Ordering::Acquire);
-            // SAFETY: loading has replaced the slot's content with the driver's function of this name, whose signature this is, or with
-            // `not_in_this_driver`, which looks at no argument. It can't be this function again: `bind` never stores it.
+            // SAFETY: loading has replaced the slot's content with the driver's function of this name, whose signature
+            // this is, or with `not_in_this_driver`, which looks at no argument. It can't be this function again:
+            // `bind` never stores it.
             let target: unsafe extern "C" fn($($type),*) -> c_int = unsafe { transmute(target) };
-            // SAFETY: the arguments are passed on as they came; that they are valid was this function's caller's promise.
+            // SAFETY: the arguments are passed on as they came; that they are valid was this function's caller's
+            // promise.
             unsafe { target($($argument),*) }
         }
     )*};
@@ -92,10 +98,11 @@ macro_rules! initially {
     };
 }
 
-/// The jump through a slot, for the processor this is compiled for. It may change nothing but a register that every call may change.
+/// The jump through a slot, for the processor this is compiled for. It may change nothing but a register that every
+/// call may change.
 ///
-/// The symbol is hidden, which is to say that it serves this program and nobody else: were it exported, the driver's library, loaded later,
-/// would find it in front of its own functions of the same name.
+/// The symbol is hidden, which is to say that it serves this program and nobody else: were it exported, the driver's
+/// library, loaded later, would find it in front of its own functions of the same name.
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump_through {
     ($name:ident) => {
@@ -109,7 +116,8 @@ macro_rules! jump_through {
 #[cfg(target_arch = "aarch64")]
 macro_rules! jump_through {
     ($name:ident) => {
-        // x16 is the register that the procedure call standard gives to code between a caller and its callee, such as this.
+        // x16 is the register that the procedure call standard gives to code between a caller and its callee, such as
+        // this.
         std::arch::naked_asm!(
             concat!(".hidden ", stringify!($name)),
             "adrp x16, {slot}",
@@ -136,7 +144,8 @@ macro_rules! define {
                 /// The driver function of this name.
                 ///
                 /// # Safety
-                /// As NVIDIA's documentation of the function says. To be called only with its own signature, such as by `cust_raw`.
+                /// As NVIDIA's documentation of the function says. To be called only with its own signature, such as
+                /// by `cust_raw`.
                 #[unsafe(no_mangle)]
                 #[unsafe(naked)]
                 pub unsafe extern "C" fn $name() {

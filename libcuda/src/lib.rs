@@ -1,19 +1,22 @@
 //! The CUDA driver's functions, looked up when the program runs instead of when it is linked.
 //!
-//! The driver, `libcuda.so.1`, comes with NVIDIA's kernel module and is on machines with a GPU only. A program linked against it the
-//! usual way doesn't start anywhere else, and linking it takes a CUDA toolkit. This crate defines every function that `cust_raw`
-//! declares, so that the linker asks for neither, and forwards each to the driver once that is loaded. `cust`, on top, notices nothing.
+//! The driver, `libcuda.so.1`, comes with NVIDIA's kernel module and is on machines with a GPU only. A program linked
+//! against it the usual way doesn't start anywhere else, and linking it takes a CUDA toolkit. This crate defines every
+//! function that `cust_raw` declares, so that the linker asks for neither, and forwards each to the driver once that
+//! is loaded. `cust`, on top, notices nothing.
 //!
 //! | file | job |
 //! |---|---|
 //! | `names.rs` | the list of functions |
 //! | `entry.rs` | for each: the symbol, and the slot it jumps through |
 //! | `lib.rs` | finds the driver, fills the slots |
-//! | `../lib64/libcuda.a` | an empty archive: what `-lcuda`, which `cust_raw` asks for, finds. `CUDA_LIBRARY_PATH` in the workspace's `.cargo/config.toml` leads there |
+//! | `../lib64/libcuda.a` | an empty archive, for the `-lcuda` that `cust_raw` asks of the linker |
+//!
+//! `CUDA_LIBRARY_PATH` in the workspace's `.cargo/config.toml` is what leads `cust_raw` to that archive.
 //!
 //! # Without a driver
-//! [`load`] says so, and every driver function returns `CUDA_ERROR_STUB_LIBRARY` (34) and does nothing else. Beware of `cust`'s
-//! `Display` for its errors, which asks the driver for the text and panics when there is none to ask.
+//! [`load`] says so, and every driver function returns `CUDA_ERROR_STUB_LIBRARY` (34) and does nothing else. Beware of
+//! `cust`'s `Display` for its errors, which asks the driver for the text and panics when there is none to ask.
 //!
 //! # With an old driver
 //! A function that the driver doesn't have returns `CUDA_ERROR_NOT_FOUND` (500). [`Driver::missing`] lists them.
@@ -24,7 +27,7 @@
 //! # Example
 //! ```
 //! match libcuda::load() {
-//!     Ok(driver) => println!("{} for CUDA {}", driver.library(), driver.version().expect("a driver knows its version")),
+//!     Ok(driver) => println!("{}, for CUDA up to {:?}", driver.library(), driver.version()),
 //!     Err(error) => println!("no GPU here: {error}"),
 //! }
 //! ```
@@ -57,7 +60,8 @@ static DRIVER: OnceLock<Result<Driver, LoadError>> = OnceLock::new();
 
 /// Finds and loads the driver, and connects every driver function of this program to it.
 ///
-/// The first call does the work; later ones, from any thread, get the first one's answer. Loading doesn't touch a GPU: `cuInit` does.
+/// The first call does the work; later ones, from any thread, get the first one's answer. Loading doesn't touch a GPU:
+/// `cuInit` does.
 ///
 /// # Errors
 /// [`LoadError`] if the driver isn't installed or its library can't be used. The answer is final for this process.
@@ -161,7 +165,8 @@ impl Driver {
         self.describe(c"cuGetErrorName", code)
     }
 
-    /// The driver's description of an error code, such as `an illegal memory access was encountered`. `None` if it has none for it.
+    /// The driver's description of an error code, such as `an illegal memory access was encountered`. `None` if it has
+    /// none for it.
     pub fn error_text(&self, code: i32) -> Option<&'static str> {
         self.describe(c"cuGetErrorString", code)
     }
@@ -176,16 +181,20 @@ impl Driver {
         if status != 0 || text.is_null() {
             return None;
         }
-        // SAFETY: on success it points to a NUL-terminated string in the driver's constant data, and the driver is never unloaded.
+        // SAFETY: on success it points to a NUL-terminated string in the driver's constant data, and the driver is
+        // never unloaded.
         unsafe { CStr::from_ptr(text) }.to_str().ok()
     }
 
-    /// The driver's function of that name as an `F`, an `extern "C"` function pointer type; `None` if this driver has no such function.
+    /// The driver's function of that name as an `F`, an `extern "C"` function pointer type; `None` if this driver has
+    /// no such function.
     ///
-    /// For functions that `cust_raw` doesn't declare. The name is the symbol's, suffix included (`c"cuTensorMapEncodeTiled"`).
+    /// For functions that `cust_raw` doesn't declare. The name is the symbol's, suffix included
+    /// (`c"cuTensorMapEncodeTiled"`).
     ///
     /// # Safety
-    /// `F` must be the type of that function, as the header `cuda.h` of its version declares it. It may be called from any thread and for the rest of the process.
+    /// `F` must be the type of that function, as the header `cuda.h` of its version declares it. It may be called from
+    /// any thread and for the rest of the process.
     pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "F must be a function pointer") };
         let address = self.address(name)?.as_ptr();
@@ -203,7 +212,8 @@ impl Driver {
     fn load() -> Result<Driver, LoadError> {
         let (handle, library) = open()?;
         let mut driver = Driver { handle, library, missing: Vec::new() };
-        // Any library may carry the name. One that lacks these isn't the driver; better to say so now than at some later call.
+        // Any library may carry the name. One that lacks these isn't the driver; better to say so now than at some
+        // later call.
         for name in [c"cuInit", c"cuDriverGetVersion"] {
             if driver.address(name).is_none() {
                 let reason = format!("it has no function {}, so it isn't the CUDA driver", name.to_string_lossy());
@@ -212,8 +222,8 @@ impl Driver {
         }
         for entry in entry::ENTRIES {
             let target = driver.address(entry.name);
-            // SAFETY: it is the driver's function of this name, and it stays loaded: from here on nothing fails, and the only place
-            // that gets this value is a static.
+            // SAFETY: it is the driver's function of this name, and it stays loaded: from here on nothing fails, and
+            // the only place that gets this value is a static.
             unsafe { entry.bind(target) };
             if target.is_none() {
                 driver.missing.push(entry.name.to_str().unwrap_or_default());
@@ -228,13 +238,14 @@ fn open() -> Result<(Library, String), LoadError> {
     let mut failure = LoadError::NotInstalled;
     let unregistered = UNREGISTERED.into_iter().filter(|path| Path::new(path).exists());
     for library in std::iter::once(LIBRARY).chain(unregistered) {
-        // SAFETY: the driver's library is made to be loaded at run time, from any thread; its start-up code needs nothing of this
-        // program. RTLD_LOCAL keeps its names out of everybody's way.
+        // SAFETY: the driver's library is made to be loaded at run time, from any thread; its start-up code needs
+        // nothing of this program. RTLD_LOCAL keeps its names out of everybody's way.
         match unsafe { Library::open(Some(library), RTLD_NOW | RTLD_LOCAL) } {
             Ok(handle) => return Ok((handle, library.to_owned())),
             Err(error) => {
                 let reason = std::error::Error::source(&error).unwrap_or(&error).to_string();
-                // A library that isn't there is the loader's business as much as one that it found broken; only the text tells.
+                // A library that isn't there is the loader's business as much as one that it found broken; only the
+                // text tells.
                 let absent = reason.starts_with(LIBRARY) && reason.contains("No such file");
                 if !absent {
                     failure = LoadError::Unusable { library: library.to_owned(), reason };

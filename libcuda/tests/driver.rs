@@ -1,6 +1,7 @@
 //! What a program linked against this crate may count on, with a driver, without one, and with a broken one.
 //!
-//! A process loads the driver once, so each test runs its body in a process of its own, with the library it wants in front of the loader's.
+//! A process loads the driver once, so each test runs its body in a process of its own, with the library it wants in
+//! front of the loader's.
 
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ use libcuda::LoadError;
 
 const CHILD: &str = "LIBCUDA_TEST_BODY";
 
-/// Runs `body` in a fresh process that finds `library` as its libcuda.so.1, whatever the machine has. `test` is the calling test's name.
+/// Runs `body` in a fresh process that finds `library` as its libcuda.so.1, whatever the machine has. `test` is the
+/// calling test's name.
 fn with_library(test: &str, library: Option<fn() -> PathBuf>, body: fn()) {
     if std::env::var(CHILD).is_ok_and(|child| child == test) {
         return body();

@@ -253,7 +253,9 @@ pub enum LaunchErrorKind {
         others: String,
     },
     /// A barrier was used with a wrong number or thread count.
-    #[error("barrier {barrier} with a count of {count} threads: barriers are 0 to 15, counts multiples of 32 that agree")]
+    #[error(
+        "barrier {barrier} with a count of {count} threads: barriers are 0 to 15, counts multiples of 32 that agree"
+    )]
     BadBarrier {
         /// The barrier's number.
         barrier: u32,
@@ -284,7 +286,9 @@ pub enum LaunchErrorKind {
         entries: u32,
     },
     /// A warp executed more instructions than the limit allows.
-    #[error("a warp executed {limit} instructions without coming to its end: an endless loop? (the limit can be raised)")]
+    #[error(
+        "a warp executed {limit} instructions without coming to its end: an endless loop? (the limit can be raised)"
+    )]
     InstructionLimit {
         /// The limit in force.
         limit: u64,

@@ -16,6 +16,8 @@ const ALIGNMENT: u64 = 256;
 const GAP: u64 = 1 << 20;
 /// No address that was ever used passes this: the windows of other spaces lie above.
 const LAST_ADDRESS: u64 = 0x7000_0000_0000;
+/// Address of the first constant variable; [`CONSTANT_WINDOW`] is above what `allocate` ever reaches.
+pub const CONSTANT_WINDOW: u64 = 0x7f40_0000_0000;
 /// Freed allocations that are remembered for error messages.
 const REMEMBERED: usize = 256;
 /// What memory holds before anything is written to it: as a float it's a NaN, as an index it's far out of bounds.
@@ -64,13 +66,14 @@ pub struct GlobalMemory {
     allocations: Vec<Allocation>,
     freed: Vec<(u64, u64)>,
     next: u64,
+    next_constant: u64,
     used: u64,
     limit: u64,
 }
 
 impl GlobalMemory {
     pub fn new(limit: u64) -> Self {
-        GlobalMemory { next: FIRST_ADDRESS, limit, ..Self::default() }
+        GlobalMemory { next: FIRST_ADDRESS, next_constant: CONSTANT_WINDOW, limit, ..Self::default() }
     }
 
     pub fn limit(&self) -> u64 {
@@ -87,22 +90,36 @@ impl GlobalMemory {
 
     /// Allocates `bytes` of poisoned memory; zero bytes give an address that nothing may be read from.
     pub fn allocate(&mut self, bytes: u64, name: Option<&str>) -> Result<u64, AllocateError> {
-        let out_of_memory = AllocateError::OutOfMemory { needed: bytes, free: self.free_bytes() };
-        if bytes > self.free_bytes() || bytes >= LAST_ADDRESS - self.next {
-            return Err(out_of_memory);
+        if bytes >= LAST_ADDRESS - self.next {
+            return Err(AllocateError::OutOfMemory { needed: bytes, free: self.free_bytes() });
         }
+        self.place(self.next, bytes, name)?;
+        let start = self.next;
+        self.next = (start + bytes + GAP).next_multiple_of(ALIGNMENT);
+        Ok(start)
+    }
+
+    /// Allocates a constant variable, which isn't counted against the addresses of other memory.
+    pub fn allocate_constant(&mut self, bytes: u64, name: &str) -> Result<u64, AllocateError> {
+        let start = self.next_constant;
+        self.place(start, bytes, Some(name))?;
+        self.next_constant = (start + bytes + GAP).next_multiple_of(ALIGNMENT);
+        Ok(start)
+    }
+
+    fn place(&mut self, start: u64, bytes: u64, name: Option<&str>) -> Result<(), AllocateError> {
+        let out_of_memory = AllocateError::OutOfMemory { needed: bytes, free: self.free_bytes() };
         let units = bytes.div_ceil(16) as usize;
         let mut storage = Vec::new();
-        if storage.try_reserve_exact(units).is_err() {
+        if bytes > self.free_bytes() || storage.try_reserve_exact(units).is_err() {
             return Err(out_of_memory);
         }
         storage.resize(units, Unit([POISON; 16]));
         let host = storage.as_mut_ptr().cast();
-        let start = self.next;
-        self.next = (start + bytes + GAP).next_multiple_of(ALIGNMENT);
         self.used += bytes;
-        self.allocations.push(Allocation { start, bytes, name: name.map(str::to_owned), storage, host });
-        Ok(start)
+        let index = self.allocations.partition_point(|allocation| allocation.start < start);
+        self.allocations.insert(index, Allocation { start, bytes, name: name.map(str::to_owned), storage, host });
+        Ok(())
     }
 
     pub fn free(&mut self, address: u64) -> Result<(), MemoryError> {

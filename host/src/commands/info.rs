@@ -9,8 +9,7 @@ use host::{
 pub fn run() -> anyhow::Result<InfoReport> {
     let (gpus, no_gpu) = match device::device_count() {
         Ok(count) => (count, None),
-        Err(error @ (DeviceError::NoDriver { .. } | DeviceError::NoDevice)) => (0, Some(error.to_string())),
-        Err(error) => return Err(error.into()),
+        Err(error) => (0, Some(error.why_no_gpu().ok_or(error)?)),
     };
     let selectors = (0..gpus).map(|ordinal| DeviceSelector::Cuda(Some(ordinal))).chain([DeviceSelector::Simulator]);
     let devices = selectors.map(|selector| Ok(Device::open(selector)?.info())).collect::<Result<_, DeviceError>>()?;

@@ -15,6 +15,7 @@ pub fn run(arguments: &PtxArguments) -> anyhow::Result<PtxReport> {
     }
     let wanted = arguments.level.as_deref().unwrap_or(levels[0]);
     let module = ptx::MODULES.iter().find(|module| module.architecture.name() == wanted);
-    let module = module.with_context(|| format!("there is no PTX level '{wanted}'; this build has {}", levels.join(", ")))?;
+    let module =
+        module.with_context(|| format!("there is no PTX level '{wanted}'; this build has {}", levels.join(", ")))?;
     Ok(PtxReport::Text(PtxText { level: module.architecture.name(), text: module.text }))
 }

@@ -1,10 +1,11 @@
 //! The GPU's door: `cust` for everything that is done, `libcuda` to find the driver and to ask it what `cust` can't.
 //!
-//! A [`CudaBackend`] holds the device's primary context and one stream on which everything happens in order. The context is made current at the
-//! start of every operation, so a backend may be used from any thread and beside others.
+//! A [`CudaBackend`] holds the device's primary context and one stream on which everything happens in order. The
+//! context is made current at the start of every operation, so a backend may be used from any thread and beside
+//! others.
 //!
-//! A kernel runs after its launch has returned; if it faults, the next call that looks notices, and from then on every call in the context
-//! fails the same way. The [`History`] turns that into an error which names the kernel.
+//! A kernel runs after its launch has returned; if it faults, the next call that looks notices, and from then on every
+//! call in the context fails the same way. The [`History`] turns that into an error which names the kernel.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
@@ -39,7 +40,8 @@ const NO_DEVICE: c_int = 100;
 ///
 /// # Errors
 ///
-/// [`DeviceError::NoDriver`] or [`DeviceError::NoDevice`] if there are none, [`DeviceError::Driver`] if the driver doesn't start.
+/// [`DeviceError::NoDriver`] or [`DeviceError::NoDevice`] if there are none, [`DeviceError::Driver`] if the driver
+/// doesn't start.
 pub fn device_count() -> Result<usize, DeviceError> {
     start().map(|(_, count)| count)
 }
@@ -78,7 +80,8 @@ fn driver_error(driver: &Driver, call: &'static str, code: c_int) -> DeviceError
     DeviceError::Driver { call, code: code.unsigned_abs(), name }
 }
 
-/// Why the driver gives this process no context on the device, as its own code: `cust` has none for the likeliest, that another process has the GPU to itself.
+/// Why the driver gives this process no context on the device, as its own code: `cust` has none for the likeliest,
+/// that another process has the GPU to itself.
 fn context_refusal(device: Device) -> Option<c_int> {
     let mut context = ptr::null_mut();
     // SAFETY: the pointer is to a variable that outlives the call, and the device is one that the driver gave.
@@ -149,7 +152,8 @@ struct History {
     fault: Option<(String, String)>,
 }
 
-/// What a mutex guards. A panic while it was held can't have left these half done: each change is one assignment or one push.
+/// What a mutex guards. A panic while it was held can't have left these half done: each change is one assignment or
+/// one push.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -201,8 +205,8 @@ impl CudaBackend {
             };
             let name = self.driver.error_name(error as c_int).unwrap_or("no name");
             let reason = format!(
-                "{cause} ({name}). The GPU takes no more work from this process. `--device sim` runs the same kernel on the \
-                 simulator, which names block, thread, address and source line"
+                "{cause} ({name}). The GPU takes no more work from this process. `--device sim` runs the same kernel \
+                 on the simulator, which names block, thread, address and source line"
             );
             (kernel, reason)
         });
@@ -236,8 +240,8 @@ impl CudaBackend {
         // The size is passed as a value in a pointer's place: that is how this function takes options which fit.
         let mut values = [log.as_mut_ptr().cast::<c_void>(), ptr::without_provenance_mut(LOG_BYTES - 1)];
         let mut module = ptr::null_mut();
-        // SAFETY: the image is NUL-terminated, the two arrays have the two elements announced, and the log has the room announced and one
-        // zero after it. All outlive the call.
+        // SAFETY: the image is NUL-terminated, the two arrays have the two elements announced, and the log has the
+        // room announced and one zero after it. All outlive the call.
         let status = unsafe {
             sys::cuModuleLoadDataEx(
                 &mut module,
@@ -270,7 +274,7 @@ impl CudaBackend {
 
     /// What a launch has to know of a kernel.
     fn facts(&self, function: &Function<'_>) -> Result<EntryFacts, DeviceError> {
-        let attribute = |attribute| {
+        let attribute = |attribute| -> Result<u32, DeviceError> {
             let value = self.check("cuFuncGetAttribute", function.get_attribute(attribute))?;
             Ok(value.unsigned_abs())
         };
@@ -395,7 +399,8 @@ impl Backend for CudaBackend {
     fn free(&self, address: u64, _bytes: u64) {
         // This can fail only in a context that a kernel's fault has ended, and its memory goes with it.
         if self.enter().is_ok() {
-            // SAFETY: the address is one that `allocate` gave, and its owner is being dropped. The driver waits for kernels that may use it.
+            // SAFETY: the address is one that `allocate` gave, and its owner is being dropped. The driver waits for
+            // kernels that may use it.
             let _ = unsafe { memory::cuda_free(DevicePointer::<u8>::from_raw(address)) };
         }
     }
@@ -404,7 +409,8 @@ impl Backend for CudaBackend {
         self.enter()?;
         // SAFETY: the caller says that these bytes are inside an allocation. Only the driver follows the pointer.
         let mut slice = unsafe { DeviceSlice::from_raw_parts_mut(DevicePointer::<u8>::from_raw(address), bytes.len()) };
-        // Ordered after everything on the stream, and before what comes: the stream is of the kind that waits for plain copies.
+        // Ordered after everything on the stream, and before what comes: the stream is of the kind that waits for
+        // plain copies.
         self.check("cuMemcpyHtoD", slice.copy_from(bytes))
     }
 
@@ -474,7 +480,8 @@ impl Backend for CudaBackend {
                 let (declared, most) =
                     (facts.declared_shared_bytes, self.shared_limit().unwrap_or(SHARED_WITHOUT_ASKING));
                 return refuse(format!(
-                    "it declares {declared} bytes of shared memory per block and was launched with {dynamic} more; this GPU has {most}"
+                    "it declares {declared} bytes of shared memory per block and was launched with {dynamic} more; \
+                     this GPU has {most}"
                 ));
             }
             facts.dynamic_shared_limit = dynamic;
@@ -482,8 +489,9 @@ impl Backend for CudaBackend {
 
         let arguments: Vec<*mut c_void> = arguments.iter().map(argument_address).collect();
         let (grid, block) = (<(u32, u32, u32)>::from(shape.grid), <(u32, u32, u32)>::from(shape.block));
-        // SAFETY: the driver copies the arguments before it returns, and reads of each as many bytes as the kernel's parameter has: as many as there
-        // are, by the check above where the driver can tell, else by the caller's word, which also covers what the kernel does with them.
+        // SAFETY: the driver copies the arguments before it returns, and reads of each as many bytes as the kernel's
+        // parameter has: as many as there are, by the check above where the driver can tell, else by the caller's
+        // word, which also covers what the kernel does with them.
         match unsafe { self.stream.launch(&function, grid, block, dynamic, &arguments) } {
             Ok(()) => {}
             Err(CudaError::InvalidValue) => {
@@ -528,7 +536,8 @@ impl Backend for CudaBackend {
 
 impl Drop for CudaBackend {
     fn drop(&mut self) {
-        // The modules and the stream can be released in their own context only. In one that a fault has ended nothing can, or need, be released.
+        // The modules and the stream can be released in their own context only. In one that a fault has ended nothing
+        // can, or need, be released.
         let _ = CurrentContext::set_current(&self.context);
     }
 }

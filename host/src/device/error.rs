@@ -60,6 +60,15 @@ pub enum DeviceError {
         /// What it did or lacked, and what to do about it.
         reason: String,
     },
+    /// The simulator doesn't know something in the PTX.
+    #[error("the simulator rejects the PTX module: {0}")]
+    SimulatorRejectsModule(#[from] ptx_simulator::LoadError),
+    /// A kernel can't be launched on the simulator, or did something wrong there.
+    #[error("on the simulator, {0}")]
+    SimulatedLaunch(#[from] ptx_simulator::LaunchError),
+    /// A copy that reaches outside the simulator's allocations.
+    #[error("on the simulator, {0}")]
+    SimulatedMemory(#[from] ptx_simulator::MemoryError),
     /// Any other failure of a driver function.
     #[error("the CUDA driver's {call} failed: {name} (error {code})")]
     Driver {
@@ -70,6 +79,17 @@ pub enum DeviceError {
         /// The driver's name and description of the code.
         name: String,
     },
+}
+
+impl DeviceError {
+    /// What is missing, if this says that there is no GPU at all; `None` for every other error, those of a GPU that is there but doesn't work among them.
+    pub fn why_no_gpu(&self) -> Option<String> {
+        match self {
+            DeviceError::NoDriver { reason } => Some(reason.clone()),
+            DeviceError::NoDevice => Some("NVIDIA's driver is installed but sees no GPU".to_owned()),
+            _ => None,
+        }
+    }
 }
 
 /// "1 GPU, number 0", "4 GPUs, numbers 0 to 3".

@@ -123,6 +123,7 @@ pub(crate) trait Backend: Send + Sync {
 #[derive(Clone)]
 pub struct Device {
     backend: Arc<dyn Backend>,
+    kind: DeviceKind,
 }
 
 impl fmt::Debug for Device {
@@ -144,13 +145,14 @@ impl Device {
             DeviceSelector::Simulator => Arc::new(simulator::SimulatorBackend::new(None)),
             DeviceSelector::Auto => match cuda::CudaBackend::open(None) {
                 Ok(backend) => Arc::new(backend),
-                Err(error @ (DeviceError::NoDriver { .. } | DeviceError::NoDevice)) => {
-                    Arc::new(simulator::SimulatorBackend::new(Some(error.to_string())))
+                Err(error) => {
+                    let why_no_gpu = error.why_no_gpu().ok_or(error)?;
+                    Arc::new(simulator::SimulatorBackend::new(Some(why_no_gpu)))
                 }
-                Err(error) => return Err(error),
             },
         };
-        Ok(Device { backend })
+        let kind = backend.info().kind;
+        Ok(Device { backend, kind })
     }
 
     /// Name, kind, memory and further facts.
@@ -160,7 +162,7 @@ impl Device {
 
     /// Whether this is the simulator.
     pub fn is_simulator(&self) -> bool {
-        self.info().kind == DeviceKind::Simulator
+        self.kind == DeviceKind::Simulator
     }
 
     /// Allocates room for `length` elements with unspecified contents.

@@ -109,11 +109,8 @@ impl Backend for SimulatorBackend {
         arguments: &[Argument],
     ) -> Result<(), DeviceError> {
         let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
-        let config = LaunchConfig {
-            grid: shape.grid,
-            block: shape.block,
-            dynamic_shared_bytes: shape.dynamic_shared_bytes,
-        };
+        let config =
+            LaunchConfig { grid: shape.grid, block: shape.block, dynamic_shared_bytes: shape.dynamic_shared_bytes };
         let State { simulator, modules, .. } = &mut *self.state();
         simulator.launch(&modules[module.0], entry, config, &arguments)?;
         Ok(())
@@ -131,7 +128,7 @@ impl Backend for SimulatorBackend {
     }
 }
 
-fn simulator_argument(argument: &Argument) -> ptx_simulator::Argument {
+fn simulator_argument(argument: &Argument) -> ptx_simulator::Argument<'static> {
     match *argument {
         Argument::Pointer(address) => ptx_simulator::Argument::Pointer(DevicePointer(address)),
         Argument::U64(value) => ptx_simulator::Argument::U64(value),

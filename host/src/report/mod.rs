@@ -69,19 +69,21 @@ pub struct KernelList {
 
 impl Report for KernelList {
     fn table(&self) -> String {
-        let mut rows = table::columns(&["kernel", "what it does", "type", "tile m x n x k", "threads", "shared bytes", "needs"]);
-        for kernel in &self.kernels {
-            rows.add_row([
+        let headers =
+            ["kernel", "what it does", "type", "tile m x n x k", "threads", "shared bytes", "needs compute capability"];
+        let headers = headers.map(str::to_owned).to_vec();
+        let rows = self.kernels.iter().map(|kernel| {
+            vec![
                 kernel.name.to_owned(),
                 kernel.title.to_owned(),
                 kernel.precision.to_owned(),
                 table::times(&kernel.tile),
                 kernel.block.iter().product::<u32>().to_string(),
                 kernel.shared_bytes.to_string(),
-                format!("compute capability {}", kernel.compute_capability),
-            ]);
-        }
-        rows.to_string()
+                kernel.compute_capability.clone(),
+            ]
+        });
+        table::columns([headers].into_iter().chain(rows))
     }
 }
 
@@ -123,32 +125,24 @@ pub struct InfoReport {
 
 impl Report for InfoReport {
     fn table(&self) -> String {
-        let mut facts = table::facts();
+        let mut facts = Vec::new();
         for device in &self.devices {
             let label = match device.kind {
                 DeviceKind::Cuda { ordinal } => format!("cuda:{ordinal}"),
                 DeviceKind::Simulator => "sim".to_owned(),
             };
-            facts.add_row([label, device.name.clone()]);
-            let memory = format!(
-                "{} free of {}",
-                table::gibibytes(device.free_memory),
-                table::gibibytes(device.total_memory)
-            );
-            facts.add_row(["  memory".to_owned(), memory]);
-            for (label, value) in &device.detail {
-                facts.add_row([format!("  {label}"), value.clone()]);
-            }
+            facts.push((label, device.name.clone()));
+            let (free, total) = (table::gibibytes(device.free_memory), table::gibibytes(device.total_memory));
+            facts.push(("  memory".to_owned(), format!("{free} free of {total}")));
+            facts.extend(device.detail.iter().map(|(label, value)| (format!("  {label}"), value.clone())));
         }
-        if let Some(reason) = &self.no_gpu {
-            facts.add_row(["no GPU", reason]);
-        }
-        facts.add_row(["kernel compiler", self.kernel_compiler]);
-        for module in &self.ptx {
-            let text = format!("{} (PTX ISA {}, {} bytes)", module.level, module.isa_version, module.bytes);
-            facts.add_row(["PTX", &text]);
-        }
-        facts.to_string()
+        facts.extend(self.no_gpu.iter().map(|reason| ("no GPU".to_owned(), reason.clone())));
+        facts.push(("kernel compiler".to_owned(), self.kernel_compiler.to_owned()));
+        facts.extend(self.ptx.iter().map(|module| {
+            let PtxLevel { level, isa_version, bytes } = module;
+            ("PTX".to_owned(), format!("{level} (PTX ISA {isa_version}, {bytes} bytes)"))
+        }));
+        table::facts(facts)
     }
 }
 

@@ -46,12 +46,7 @@ pub struct ProductReport {
 
 impl ProductReport {
     /// Gathers the facts of a product with inner dimension `k`.
-    pub fn new(
-        device: &DeviceInfo,
-        product: &Product,
-        k: usize,
-        verification: Option<Verification>,
-    ) -> ProductReport {
+    pub fn new(device: &DeviceInfo, product: &Product, k: usize, verification: Option<Verification>) -> ProductReport {
         let (m, n) = product.c.dim();
         let seconds = product.time.as_secs_f64();
         let multiply_adds = m as f64 * n as f64 * k as f64;
@@ -85,7 +80,13 @@ impl ProductReport {
             ("product", format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), f32")),
             ("ran on", self.device.name.clone()),
         ];
-        facts.extend(self.device.detail.iter().filter(|_| self.simulated).map(|(label, value)| ("", format!("{label}: {value}"))));
+        facts.extend(
+            self.device
+                .detail
+                .iter()
+                .filter(|_| self.simulated)
+                .map(|(label, value)| ("", format!("{label}: {value}"))),
+        );
         if self.simulated {
             facts.push(("", "the kernel's own PTX ran, but a simulator's times are not GPU times".to_owned()));
         }
@@ -119,13 +120,13 @@ impl ProductReport {
 }
 
 fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static str, String)> {
-    let Verification { elements, max_difference, max_ratio, max_tolerance, wrong, .. } = verification;
+    let Verification { elements, max_difference, max_ratio, mean_tolerance, max_tolerance, wrong, .. } = verification;
     let mut facts = vec![
         ("max |difference|", format!("{max_difference:.2e} from the f64 reference, {elements} elements compared")),
         (
             "f32 rounding",
             format!(
-                "allows up to {max_tolerance:.2e} at K = {k}; the worst element uses {:.1} % of what it may",
+                "allows {mean_tolerance:.1e} on average and {max_tolerance:.1e} at most for K = {k}; the worst element uses {:.1} % of its share",
                 max_ratio * 100.0
             ),
         ),
@@ -134,14 +135,6 @@ fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static st
         facts.push(("wrong", format!("{wrong} elements; the worst is C[{row}, {column}]")));
     }
     facts
-}
-
-fn lines(facts: Vec<(&'static str, String)>) -> String {
-    let mut rows = table::facts();
-    for (label, value) in facts {
-        rows.add_row([label, &value]);
-    }
-    rows.trim_fmt()
 }
 
 fn verdict(passed: bool) -> (&'static str, String) {
@@ -169,7 +162,7 @@ impl Report for RunReport {
         let under = if self.under_lesson_bar { "met" } else { "not met" };
         facts.push(("lesson's bar", format!("max |difference| < {:e}: {under}", self.lesson_bar)));
         facts.push(verdict(self.passed()));
-        lines(facts)
+        table::facts(facts)
     }
 
     fn passed(&self) -> bool {
@@ -197,7 +190,7 @@ impl Report for GemmReport {
         if self.product.verification.is_some() {
             facts.push(verdict(self.passed()));
         }
-        lines(facts)
+        table::facts(facts)
     }
 
     fn passed(&self) -> bool {

@@ -2,18 +2,22 @@
 
 use comfy_table::{Table, presets};
 
-/// A table with a header row.
-pub fn columns(headers: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(headers);
-    table
-}
-
-/// Labels and their values, two columns without lines.
-pub fn facts() -> Table {
+/// Rows as text: columns without lines, two spaces apart. The first row may be the headers.
+pub fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// Labels and their values as text.
+pub fn facts(facts: impl IntoIterator<Item = (impl Into<String>, String)>) -> String {
+    columns(facts.into_iter().map(|(label, value)| vec![label.into(), value]))
 }
 
 /// Sizes joined by " x ".

@@ -1,8 +1,9 @@
-//! A stand-in for the NVIDIA driver, compiled to a `libcuda.so.1` by the tests: one device whose memory is the host's, whose kernels are
-//! a few names known here, and which notes what it is asked.
+//! A stand-in for the NVIDIA driver, compiled to a `libcuda.so.1` by the tests: one device whose memory is the host's,
+//! whose kernels are a few names known here, and which notes what it is asked.
 //!
-//! It behaves as the driver's documentation says where the tests look: errors of kernels appear at a later call and stay, rejected modules fill the caller's
-//! log, calls without a current context fail. It is there to test what stands above the driver, and shows nothing about GPUs.
+//! It behaves as the driver's documentation says where the tests look: errors of kernels appear at a later call and
+//! stay, rejected modules fill the caller's log, calls without a current context fail. It is there to test what stands
+//! above the driver, and shows nothing about GPUs.
 
 #![allow(non_snake_case)]
 
@@ -236,7 +237,8 @@ unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -
     })
 }
 
-/// Takes any text that has an entry point; rejects the rest into the log that option 5 gives, of the size that option 6 gives.
+/// Takes any text that has an entry point; rejects the rest into the log that option 5 gives, of the size that option
+/// 6 gives.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadDataEx(
     module: *mut *mut c_void,
@@ -312,7 +314,8 @@ extern "C" fn cuFuncSetAttribute(_function: *mut c_void, attribute: c_int, value
     })
 }
 
-/// `copy` takes (from: pointer, to: pointer, bytes: u32, add: f32) and adds the whole part of `add` to each byte; `fault` takes nothing.
+/// `copy` takes (from: pointer, to: pointer, bytes: u32, add: f32) and adds the whole part of `add` to each byte;
+/// `fault` takes nothing.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncGetParamInfo(
     function: *mut c_void,
@@ -425,8 +428,9 @@ unsafe extern "C" fn cuEventDestroy_v2(event: *mut c_void) -> c_int {
     SUCCESS
 }
 
-/// Eleven arguments, integers and floats mixed, so that some travel on the stack: returns their weighted sum. No real driver has it under this name; it takes that of
-/// a function of `cust_raw` so that a call goes through the program's own symbol.
+/// Eleven arguments, integers and floats mixed, so that some travel on the stack: returns their weighted sum. No real
+/// driver has it under this name; it takes that of a function of `cust_raw` so that a call goes through the program's
+/// own symbol.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemcpy3DPeer(
     a: i32,

@@ -5,8 +5,6 @@ use super::modifiers::{Modifiers, wrong_type};
 use super::{Choice, Operands, Row, Selected, Type, Types};
 
 pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> Choice {
-    // Rarely hot: one portable version each keeps the build small.
-    let cold = Level::Portable;
     if opcode == "lop3" {
         return ternary_logic(level, modifiers);
     }
@@ -14,6 +12,12 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
         return permute(level, modifiers);
     }
     let found = modifiers.take_type()?;
+    plain(level, opcode, found, modifiers).map(|selected| selected.typed(found))
+}
+
+fn plain(level: Level, opcode: &str, found: Type, modifiers: &mut Modifiers) -> Choice {
+    // Rarely hot: one portable version each keeps the build small.
+    let cold = Level::Portable;
     match opcode {
         "mov" => with_type!(found, T in [
             B16 | U16 | S16 | F16 | BF16 => u16,
@@ -182,12 +186,12 @@ fn funnel_shift(level: Level, found: Type, modifiers: &mut Modifiers) -> Choice 
         (Some("l"), Some(_)) => Ok(lanes!(level, |low: u32, high: u32, amount: u32| -> u32 {
             ((pair(low, high) << (amount & 31)) >> 32) as u32
         })),
-        (Some(_), Some("clamp")) => Ok(lanes!(level, |low: u32, high: u32, amount: u32| -> u32 {
-            (pair(low, high) >> amount.min(32)) as u32
-        })),
-        (Some(_), Some(_)) => Ok(lanes!(level, |low: u32, high: u32, amount: u32| -> u32 {
-            (pair(low, high) >> (amount & 31)) as u32
-        })),
+        (Some(_), Some("clamp")) => {
+            Ok(lanes!(level, |low: u32, high: u32, amount: u32| -> u32 { (pair(low, high) >> amount.min(32)) as u32 }))
+        }
+        (Some(_), Some(_)) => {
+            Ok(lanes!(level, |low: u32, high: u32, amount: u32| -> u32 { (pair(low, high) >> (amount & 31)) as u32 }))
+        }
         _ => Err("it needs `.l` or `.r` and `.clamp` or `.wrap`".to_owned()),
     }
 }
@@ -218,16 +222,10 @@ impl TernaryLogic {
             for (lane, result) in result.iter_mut().enumerate() {
                 let (a, b, c) =
                     (<u32 as Source>::lane(a, lane), <u32 as Source>::lane(b, lane), <u32 as Source>::lane(c, lane));
-                let without_a = choose_bits(
-                    b,
-                    choose_bits(c, entries[3], entries[2]),
-                    choose_bits(c, entries[1], entries[0]),
-                );
-                let with_a = choose_bits(
-                    b,
-                    choose_bits(c, entries[7], entries[6]),
-                    choose_bits(c, entries[5], entries[4]),
-                );
+                let without_a =
+                    choose_bits(b, choose_bits(c, entries[3], entries[2]), choose_bits(c, entries[1], entries[0]));
+                let with_a =
+                    choose_bits(b, choose_bits(c, entries[7], entries[6]), choose_bits(c, entries[5], entries[4]));
                 *result = choose_bits(a, with_a, without_a);
             }
             result
@@ -259,8 +257,6 @@ fn ternary_logic(level: Level, modifiers: &mut Modifiers) -> Choice {
         destinations: Types::new(&[Type::B32]),
         sources: Types::new(&[Type::B32, Type::B32, Type::B32, Type::U32]),
         extra: 0,
-        reads_carry: false,
-        writes_carry: false,
     })
 }
 

@@ -1,6 +1,8 @@
 //! Extended-precision arithmetic: sums, differences and products that pass a carry on in the condition code.
 
-use super::lanes::{Element, Kernel, Level, Source, Sources, answer_byte, choose, pack, with_type, write_predicate, write_row};
+use super::lanes::{
+    Element, Kernel, Level, Source, Sources, answer_byte, choose, pack, with_type, write_predicate, write_row,
+};
 use super::modifiers::Modifiers;
 use super::{CARRY, Choice, Operands, Row, Selected, Types};
 
@@ -53,8 +55,6 @@ macro_rules! carrying {
             destinations: Types::new(&[<$destination as Element>::TYPE]),
             sources: Types::new(<($($source,)+) as Sources>::TYPES),
             extra: 0,
-            reads_carry: false,
-            writes_carry: false,
         }
     }};
 }
@@ -86,8 +86,6 @@ pub(super) fn select(opcode: &str, modifiers: &mut Modifiers) -> Choice {
     };
     selected.map(|selected| Selected {
         extra: if reads_carry { READS } else { 0 } | if writes_carry { WRITES } else { 0 },
-        reads_carry,
-        writes_carry,
         ..selected
     })
 }

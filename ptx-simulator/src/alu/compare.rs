@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use super::half::HalfFormat;
 use super::lanes::{
-    BF16, BF16x2, F16, F16x2, Kernel, Level, Source, Test, choose, lanes, predicate_source, with_type,
-    write_predicate, write_row,
+    BF16, BF16x2, F16, F16x2, Kernel, Level, Source, Test, choose, lanes, predicate_source, with_type, write_predicate,
+    write_row,
 };
 use super::modifiers::{Modifiers, wrong_type};
 use super::{Choice, Operands, Row, Selected, Type, Types, UNUSED};
@@ -306,32 +306,34 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
                 B32 | U32 | S32 | F32 | F16x2 | BF16x2 => u32,
                 B64 | U64 | S64 | F64 => u64,
             ], {
-                lanes!(level, |a: T, b: T, choice: bool| -> T { if choice { a } else { b } })
+                lanes!(level, |a: T, b: T, choice: bool| -> T { if choice { a } else { b } }).typed(found)
             })
         }
         "slct" => {
             let ftz = modifiers.take("ftz");
             let (found, by) = (modifiers.take_type()?, modifiers.take_type()?);
-            match by {
+            let selected = match by {
                 Type::S32 if !ftz => with_type!(found, T in [
                     B16 | U16 | S16 => u16, B32 | U32 | S32 | F32 => u32, B64 | U64 | S64 | F64 => u64,
                 ], {
                     lanes!(Level::Portable, |a: T, b: T, c: i32| -> T { if c >= 0 { a } else { b } })
                 }),
-                Type::F32 => {
-                    let mut selected = with_type!(found, T in [
-                        B16 | U16 | S16 => u16, B32 | U32 | S32 | F32 => u32, B64 | U64 | S64 | F64 => u64,
-                    ], {
-                        lanes!(Level::Portable, |a: T, b: T, c: f32; extra| -> T {
-                            let c = if extra & FLUSH != 0 { super::float::flush(c) } else { c };
-                            if c >= 0.0 { a } else { b }
-                        })
-                    })?;
-                    selected.extra = if ftz { FLUSH } else { 0 };
-                    Ok(selected)
-                }
+                Type::F32 => with_type!(found, T in [
+                    B16 | U16 | S16 => u16, B32 | U32 | S32 | F32 => u32, B64 | U64 | S64 | F64 => u64,
+                ], {
+                    lanes!(Level::Portable, |a: T, b: T, c: f32; extra| -> T {
+                        let c = if extra & FLUSH != 0 { super::float::flush(c) } else { c };
+                        if c >= 0.0 { a } else { b }
+                    })
+                }),
                 _ => Err(wrong_type(by)),
-            }
+            }?;
+            Ok(Selected {
+                extra: if ftz { FLUSH } else { 0 },
+                destinations: Types::new(&[found]),
+                sources: Types::new(&[found, found, by]),
+                ..selected
+            })
         }
         "testp" => test_property(modifiers),
         _ => comparison(level, opcode, modifiers),
@@ -370,7 +372,9 @@ fn comparison(level: Level, opcode: &str, modifiers: &mut Modifiers) -> Choice {
                     function
                 }
             };
-            (function, Types::new(&[Type::Pred, Type::Pred]))
+            // Only one of a single half's two answers can be named.
+            let single = matches!(found, Type::F16 | Type::BF16);
+            (function, if single { Types::new(&[Type::Pred]) } else { Types::new(&[Type::Pred, Type::Pred]) })
         }
         Some(truth) => {
             let packed = matches!(found, Type::F16x2 | Type::BF16x2);
@@ -398,14 +402,7 @@ fn comparison(level: Level, opcode: &str, modifiers: &mut Modifiers) -> Choice {
             (function, Types::new(&[truth]))
         }
     };
-    Ok(Selected {
-        function,
-        destinations,
-        sources: Types::new(sources),
-        extra,
-        reads_carry: false,
-        writes_carry: false,
-    })
+    Ok(Selected { function, destinations, sources: Types::new(sources), extra })
 }
 
 /// `testp`: what kind of number a float is. Zeros count as normal.
@@ -425,12 +422,5 @@ fn test_property(modifiers: &mut Modifiers) -> Choice {
             _ => set_predicates(cold, test!(|a: T| a.is_subnormal())),
         }
     })?;
-    Ok(Selected {
-        function,
-        destinations: Types::new(&[Type::Pred]),
-        sources: Types::new(&[found]),
-        extra: 0,
-        reads_carry: false,
-        writes_carry: false,
-    })
+    Ok(Selected { function, destinations: Types::new(&[Type::Pred]), sources: Types::new(&[found]), extra: 0 })
 }

@@ -6,7 +6,8 @@
 
 use super::exact::{self, Format, Number, Rounding};
 use super::float;
-use super::half::{HalfFormat, narrow_to_odd};
+use super::fp8;
+use super::half::HalfFormat;
 use super::lanes::{BF16, BF16x2, F16, F16x2, Level, lanes, with_type};
 use super::modifiers::{Modifiers, wrong_type};
 use super::{Choice, Selected, Type, Types, Widths};
@@ -36,6 +37,9 @@ pub(super) fn select(level: Level, modifiers: &mut Modifiers, widths: Widths) ->
         if matches!(found, Type::Pred | Type::B8 | Type::B16 | Type::B32 | Type::B64 | Type::U16x2 | Type::S16x2) {
             return Err(wrong_type(found));
         }
+    }
+    if [to, from].iter().any(|found| matches!(found, Type::E4M3x2 | Type::E5M2x2)) {
+        return fp8::select(to, from, modifiers);
     }
     let to_integer = to.is_integer();
     let from_integer = from.is_integer();
@@ -82,14 +86,7 @@ fn convert_integer(value: u64, extra: u32) -> u64 {
     extend(value, target_width, target_signed)
 }
 
-fn integers(
-    level: Level,
-    to: Type,
-    from: Type,
-    wide_to: bool,
-    wide_from: bool,
-    modifiers: &mut Modifiers,
-) -> Choice {
+fn integers(level: Level, to: Type, from: Type, wide_to: bool, wide_from: bool, modifiers: &mut Modifiers) -> Choice {
     let clamp = modifiers.take("sat");
     let extra = from.bits()
         | to.bits() << TARGET_SHIFT
@@ -179,6 +176,41 @@ impl ToInteger for BF16 {
     }
 }
 
+/// An integral f64 as an integer: out of range gives the nearest end, NaN zero.
+trait Saturating: Copy {
+    fn from_integral(a: f64) -> Self;
+}
+
+macro_rules! saturating {
+    ($($name:ident by $step:ident),*) => {$(
+        impl Saturating for $name {
+            #[inline(always)]
+            fn from_integral(a: f64) -> $name {
+                let number = if a.is_nan() { 0.0 } else { a };
+                let inside = number.max($name::MIN as f64).min($name::MAX as f64);
+                // SAFETY: the ends of the range are exact in f64, so the number fits the type and the step to it.
+                unsafe { inside.to_int_unchecked::<$step>() as $name }
+            }
+        }
+    )*};
+}
+// Vector code, unlike the saturating cast of the language.
+saturating!(u8 by i32, i8 by i32, u16 by i32, i16 by i32, i32 by i32, u32 by u32);
+
+impl Saturating for u64 {
+    #[inline(always)]
+    fn from_integral(a: f64) -> u64 {
+        a as u64
+    }
+}
+
+impl Saturating for i64 {
+    #[inline(always)]
+    fn from_integral(a: f64) -> i64 {
+        a as i64
+    }
+}
+
 /// Out of range gives the nearest end of the range. NaN gives zero, except from f64 or to 64 bits, where it gives the
 /// pattern with only the top bit set.
 fn float_to_integer(level: Level, to: Type, from: Type, modifiers: &mut Modifiers) -> Choice {
@@ -199,7 +231,7 @@ fn float_to_integer(level: Level, to: Type, from: Type, modifiers: &mut Modifier
                     if value.is_nan() && (<$Source as ToInteger>::IS_F64 || T::BITS == 64) {
                         (1 as T) << (T::BITS - 1)
                     } else {
-                        value as T
+                        T::from_integral(value)
                     }
                 })
             })
@@ -207,10 +239,10 @@ fn float_to_integer(level: Level, to: Type, from: Type, modifiers: &mut Modifier
     }
     let selected = match (from, to) {
         (Type::F32, Type::S32) if rounding == Rounding::Zero && !ftz => {
-            Ok(lanes!(level, |a: f32| -> i32 { a as i32 }))
+            Ok(lanes!(level, |a: f32| -> i32 { i32::from_integral((a as f64).trunc()) }))
         }
         (Type::F32, Type::U32) if rounding == Rounding::Zero && !ftz => {
-            Ok(lanes!(level, |a: f32| -> u32 { a as u32 }))
+            Ok(lanes!(level, |a: f32| -> u32 { u32::from_integral((a as f64).trunc()) }))
         }
         (Type::F32, _) => from!(level, f32),
         (Type::F64, _) => from!(level, f64),
@@ -238,7 +270,12 @@ fn format_code(found: Type) -> Result<u32, String> {
 #[inline(never)]
 fn finish(number: Number, extra: u32) -> u64 {
     let format = FORMATS[(extra >> TO_SHIFT) as usize & 3];
-    let bits = number.into_bits(format, Rounding::from_code(extra & ROUNDING));
+    let rounding = Rounding::from_code(extra & ROUNDING);
+    let bits = if extra & FTZ != 0 && format == exact::F32 {
+        number.into_flushed_bits(format, rounding)
+    } else {
+        number.into_bits(format, rounding)
+    };
     let magnitude_bits = format.sign_bit() - 1;
     let negative = bits & format.sign_bit() != 0;
     let nan = bits & magnitude_bits > format.infinity();
@@ -249,9 +286,6 @@ fn finish(number: Number, extra: u32) -> u64 {
     let bits = if extra & SATURATE_FINITE != 0 && bits & magnitude_bits == format.infinity() { bits - 1 } else { bits };
     if extra & RELU != 0 && negative && !nan {
         return 0;
-    }
-    if extra & FTZ != 0 && format == exact::F32 && bits & format.infinity() == 0 {
-        return bits & format.sign_bit();
     }
     bits
 }
@@ -329,28 +363,29 @@ fn floats(level: Level, to: Type, from: Type, modifiers: &mut Modifiers) -> Choi
     let rounding = rounding.unwrap_or(Rounding::NearestEven);
     match (to, from) {
         (Type::F32, Type::F64) if rounding == Rounding::NearestEven && flags == 0 => {
-            return Ok(lanes!(level, |a: f64| -> f32 { float::finish(a as f32, false, false) }));
+            return Ok(lanes!(level, |a: f64| -> f32 {
+                let nan = narrow_nan(a.to_bits(), exact::F32) as u32;
+                if a.is_nan() { f32::from_bits(nan) } else { a as f32 }
+            }));
         }
         (Type::F64, Type::F32) if flags == 0 => {
-            return Ok(lanes!(level, |a: f32| -> f64 { float::finish64(a as f64) }));
+            return Ok(lanes!(level, |a: f32| -> f64 { widen(a) }));
         }
         (Type::F32, Type::F16) if flags == 0 => {
             return Ok(lanes!(level, |a: F16| -> f32 { float::finish(a.to_f32(), false, false) }));
         }
         (Type::F32, Type::BF16) if flags == 0 => {
-            return Ok(lanes!(level, |a: BF16| -> f32 { float::finish(a.to_f32(), false, false) }));
+            return Ok(lanes!(level, |a: BF16| -> f32 { a.to_f32() }));
         }
+        (Type::F64, Type::F16) if flags == 0 => return Ok(lanes!(level, |a: F16| -> f64 { widen(a.to_f32()) })),
+        (Type::F64, Type::BF16) if flags == 0 => return Ok(lanes!(level, |a: BF16| -> f64 { widen(a.to_f32()) })),
+        (Type::F32, Type::F32) if flags == 0 => return Ok(lanes!(level, |a: u32| -> u32 { a }).typed(to)),
+        (Type::F64, Type::F64) if flags == 0 => return Ok(lanes!(level, |a: u64| -> u64 { a }).typed(to)),
         (Type::F16, Type::F32) if rounding == Rounding::NearestEven && flags == 0 => {
             return Ok(lanes!(level, |a: f32| -> F16 { F16::from_f32(a) }));
         }
         (Type::BF16, Type::F32) if rounding == Rounding::NearestEven && flags == 0 => {
             return Ok(lanes!(level, |a: f32| -> BF16 { BF16::from_f32(a) }));
-        }
-        (Type::F16, Type::F64) if rounding == Rounding::NearestEven && flags == 0 => {
-            return Ok(lanes!(level, |a: f64| -> F16 { F16::from_f32(narrow_to_odd(a)) }));
-        }
-        (Type::BF16, Type::F64) if rounding == Rounding::NearestEven && flags == 0 => {
-            return Ok(lanes!(level, |a: f64| -> BF16 { BF16::from_f32(narrow_to_odd(a)) }));
         }
         _ => {}
     }
@@ -365,6 +400,23 @@ fn floats(level: Level, to: Type, from: Type, modifiers: &mut Modifiers) -> Choi
     Ok(Selected { extra, destinations: Types::new(&[to]), sources: Types::new(&[from]), ..selected })
 }
 
+/// An f32 as f64, a NaN with its payload.
+#[inline(always)]
+fn widen(a: f32) -> f64 {
+    let bits = a.to_bits() as u64;
+    let nan = (bits & 0x8000_0000) << 32 | 0x7ff8_0000_0000_0000 | (bits & 0x007f_ffff) << 29;
+    if a.is_nan() { f64::from_bits(nan) } else { a as f64 }
+}
+
+/// What a conversion makes of the bits of an f64 NaN: the sign and the upper part of the payload stay.
+#[inline(always)]
+fn narrow_nan(bits: u64, to: Format) -> u64 {
+    let fraction_bits = to.precision - 1;
+    let sign = if bits >> 63 != 0 { to.sign_bit() } else { 0 };
+    let payload = (bits & (u64::MAX >> 12)) >> (52 - fraction_bits);
+    sign | to.infinity() | 1 << (fraction_bits - 1) | payload
+}
+
 /// Any conversion of floats, by the formats and flags in `extra`.
 #[inline(never)]
 fn convert(bits: u64, extra: u32) -> u64 {
@@ -376,7 +428,17 @@ fn convert(bits: u64, extra: u32) -> u64 {
     } else {
         bits
     };
-    finish(Number::from_bits(bits, from), extra)
+    let number = Number::from_bits(bits, from);
+    if number == Number::Nan && extra & SAT == 0 {
+        let to = FORMATS[(extra >> TO_SHIFT) as usize & 3];
+        if from == exact::F64 {
+            return narrow_nan(bits, to);
+        }
+        if to == exact::F64 {
+            return widen(f32::from_bits(exact::F32.nan as u32)).to_bits();
+        }
+    }
+    finish(number, extra)
 }
 
 /// A float rounded to an integer that stays a float; zeros keep the sign.
@@ -406,7 +468,7 @@ fn to_integral(level: Level, to: Type, from: Type, rounding: Rounding, modifiers
                 let positive = if rounded > 0.0 { rounded } else { 0.0 };
                 if positive < 1.0 { positive } else { 1.0 }
             } else {
-                float::finish64(rounded)
+                float::finish64(rounded, [a])
             }
         }),
         Type::F16 | Type::BF16 if sat => return Err("`.sat` goes with f32 and f64 only".to_owned()),
@@ -472,10 +534,12 @@ fn tensor_float(from: Type, modifiers: &mut Modifiers) -> Choice {
             Rounding::NearestEven => 0xfff + ((bits >> 13) & 1),
             _ => 0,
         };
-        let rounded = if a.is_finite() { bits.wrapping_add(up) & !CUT } else { bits };
-        if a.is_nan() {
-            float::finish(a, false, false).to_bits()
-        } else if extra & RELU != 0 && a < 0.0 {
+        // A NaN must not run into the sign.
+        let magnitude = ((bits & 0x7fff_ffff) + up).min(0x7fff_ffff);
+        let rounded = bits & 0x8000_0000 | magnitude & !CUT;
+        if a.is_nan() && extra & ROUNDING != Rounding::NearestAway.code() {
+            0x7fff_ffff & !CUT
+        } else if extra & RELU != 0 && bits >> 31 != 0 {
             0
         } else {
             rounded
@@ -507,11 +571,7 @@ fn pack(modifiers: &mut Modifiers) -> Choice {
         Type::U16 | Type::S16 => false,
         _ => return Err(wrong_type(to)),
     };
-    let extra = 32
-        | to.bits() << TARGET_SHIFT
-        | SOURCE_SIGNED
-        | if to.is_signed() { TARGET_SIGNED } else { 0 }
-        | CLAMP;
+    let extra = 32 | to.bits() << TARGET_SHIFT | SOURCE_SIGNED | if to.is_signed() { TARGET_SIGNED } else { 0 } | CLAMP;
     let selected = if narrow {
         lanes!(Level::Portable, |a: i32, b: i32, c: u32; extra| -> u32 {
             let (a, b) = (convert_integer(a as u64, extra), convert_integer(b as u64, extra));

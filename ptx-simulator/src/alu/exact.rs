@@ -126,6 +126,25 @@ impl Number {
         }
     }
 
+    /// Like [`Number::into_bits`], with zero in place of a number that is subnormal after rounding with an unlimited
+    /// exponent.
+    pub(super) fn into_flushed_bits(self, format: Format, rounding: Rounding) -> u64 {
+        if let Finite { negative, exponent, significand } = self
+            && significand != 0
+        {
+            let top = exponent + 127 - significand.leading_zeros() as i32;
+            let fraction_bits = format.precision as i32 - 1;
+            let (kept, rest) = split(significand, top - fraction_bits - exponent);
+            let rounded = kept + rounds_away(rounding, negative, kept & 1 != 0, rest) as u128;
+            // A carry makes the next power of two.
+            let top = top + (rounded >> format.precision) as i32;
+            if top < 1 - format.bias() {
+                return signed(negative, 0, format);
+            }
+        }
+        self.into_bits(format, rounding)
+    }
+
     pub(super) fn negate(self) -> Number {
         match self {
             Nan => Nan,
@@ -152,8 +171,7 @@ impl Number {
                 Finite { negative: b_negative, exponent: b_exponent, significand: b },
             ) => {
                 if a == 0 && b == 0 {
-                    let negative =
-                        if a_negative == b_negative { a_negative } else { rounding == Rounding::Down };
+                    let negative = if a_negative == b_negative { a_negative } else { rounding == Rounding::Down };
                     return Finite { negative, exponent: 0, significand: 0 };
                 }
                 if a == 0 {
@@ -223,7 +241,7 @@ impl Number {
                 }
                 let shift = a.leading_zeros() as i32;
                 let a = a << shift;
-                let quotient = a / b | (a % b != 0) as u128;
+                let quotient = (a / b) | !a.is_multiple_of(b) as u128;
                 Finite { negative, exponent: a_exponent - shift - b_exponent, significand: quotient }
             }
         }
@@ -252,23 +270,11 @@ impl Number {
         }
     }
 
-    fn scale(self, by: i32) -> Number {
+    /// The number times a power of two.
+    pub(super) fn scale(self, by: i32) -> Number {
         match self {
             Finite { negative, exponent, significand } => Finite { negative, exponent: exponent + by, significand },
             other => other,
-        }
-    }
-
-    /// The neighbouring integer, if the number is finite; the sign of a zero is lost.
-    #[cfg(test)]
-    pub(super) fn to_integer(self, rounding: Rounding) -> Option<i128> {
-        match self {
-            Finite { negative, exponent, significand } if exponent < 60 => {
-                let (kept, rest) = split(significand, -exponent);
-                let magnitude = (kept + rounds_away(rounding, negative, kept & 1 != 0, rest) as u128) as i128;
-                Some(if negative { -magnitude } else { magnitude })
-            }
-            _ => None,
         }
     }
 }
@@ -331,30 +337,33 @@ fn jam(value: u128, count: i32) -> u128 {
     kept | (rest != Rest::Nothing) as u128
 }
 
-/// The two-operand and three-operand instructions on bit patterns of one format.
-pub(super) fn add(a: u64, b: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format).add(Number::from_bits(b, format), rounding).into_bits(format, rounding)
+/// An instruction before its rounding: operands as bit patterns of the format, unused ones zero.
+pub(super) type Instruction = fn([Number; 3], Rounding) -> Number;
+
+pub(super) fn sum([a, b, _]: [Number; 3], rounding: Rounding) -> Number {
+    a.add(b, rounding)
 }
 
-pub(super) fn subtract(a: u64, b: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format).add(Number::from_bits(b, format).negate(), rounding).into_bits(format, rounding)
+pub(super) fn difference([a, b, _]: [Number; 3], rounding: Rounding) -> Number {
+    a.add(b.negate(), rounding)
 }
 
-pub(super) fn multiply(a: u64, b: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format).multiply(Number::from_bits(b, format)).into_bits(format, rounding)
+pub(super) fn product([a, b, _]: [Number; 3], _: Rounding) -> Number {
+    a.multiply(b)
 }
 
-pub(super) fn fused_multiply_add(a: u64, b: u64, c: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format)
-        .multiply(Number::from_bits(b, format))
-        .add(Number::from_bits(c, format), rounding)
-        .into_bits(format, rounding)
+pub(super) fn fused_product_sum([a, b, c]: [Number; 3], rounding: Rounding) -> Number {
+    a.multiply(b).add(c, rounding)
 }
 
-pub(super) fn divide(a: u64, b: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format).divide(Number::from_bits(b, format)).into_bits(format, rounding)
+pub(super) fn quotient([a, b, _]: [Number; 3], _: Rounding) -> Number {
+    a.divide(b)
 }
 
-pub(super) fn square_root(a: u64, format: Format, rounding: Rounding) -> u64 {
-    Number::from_bits(a, format).square_root().into_bits(format, rounding)
+pub(super) fn reciprocal([a, _, _]: [Number; 3], _: Rounding) -> Number {
+    Number::from_integer(1).divide(a)
+}
+
+pub(super) fn root([a, _, _]: [Number; 3], _: Rounding) -> Number {
+    a.square_root()
 }

@@ -2,15 +2,18 @@
 //!
 //! Round to nearest even is the processor's own arithmetic; the other modes go through [`exact`](super::exact).
 
-use super::exact::{self, Rounding};
-use super::lanes::{Level, lanes, with_type};
+use super::exact::{self, Number, Rounding};
+use super::lanes::{Level, lanes, with_flags, with_type};
 use super::modifiers::{Modifiers, wrong_type};
 use super::{Choice, Selected, Type};
 
 /// The NaN that f32 instructions give.
 const NAN32: u32 = 0x7fff_ffff;
-/// The NaN that f64 instructions give here.
+/// The NaN that f64 instructions make, when no operand is one.
 const NAN64: u64 = 0xfff8_0000_0000_0000;
+
+/// The NaN of the coarse f64 approximations.
+const NAN64_COARSE: u64 = 0x7fff_ffff_0000_0000;
 
 /// A subnormal number becomes a zero of its sign.
 #[inline(always)]
@@ -32,28 +35,33 @@ pub(super) fn finish(a: f32, ftz: bool, sat: bool) -> f32 {
         // Comparisons with a NaN are false; -0.0 becomes +0.0.
         let positive = if a > 0.0 { a } else { 0.0 };
         if positive < 1.0 { positive } else { 1.0 }
-    } else if a.is_nan() {
-        f32::from_bits(NAN32)
     } else {
-        a
+        // On integers: to the optimiser all NaNs of an f32 are alike, and it may drop the choice between two of them.
+        let bits = a.to_bits();
+        f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { NAN32 } else { bits })
     }
 }
 
+/// A result whose NaN is that of the first of `operands` that is one, or a fresh one.
+///
+/// The order of several NaNs is not written down anywhere; it is that of the H200.
 #[inline(always)]
-pub(super) fn finish64(a: f64) -> f64 {
-    if a.is_nan() { f64::from_bits(NAN64) } else { a }
+pub(super) fn finish64<const COUNT: usize>(result: f64, operands: [f64; COUNT]) -> f64 {
+    // On integers, for the reason that `finish` gives.
+    let bits = operands.map(f64::to_bits);
+    let nan = bits.iter().rev().fold(NAN64, |nan, &bits| if is_nan64(bits) { bits | 1 << 51 } else { nan });
+    f64::from_bits(if is_nan64(result.to_bits()) { nan } else { result.to_bits() })
 }
 
-/// Binds two names to the constants that the flags are, so that each combination becomes a function of its own.
-macro_rules! with_flags {
-    ($ftz:expr, $sat:expr, $F:ident, $S:ident, $body:expr) => {
-        match ($ftz, $sat) {
-            (false, false) => { const $F: bool = false; const $S: bool = false; $body }
-            (true, false) => { const $F: bool = true; const $S: bool = false; $body }
-            (false, true) => { const $F: bool = false; const $S: bool = true; $body }
-            (true, true) => { const $F: bool = true; const $S: bool = true; $body }
-        }
-    };
+#[inline(always)]
+fn is_nan64(bits: u64) -> bool {
+    bits & (u64::MAX >> 1) > 0x7ff0_0000_0000_0000
+}
+
+/// The smallest normal number, which a result with `.ftz` may have reached by rounding alone.
+#[inline(always)]
+fn is_smallest_normal(a: f32) -> bool {
+    a.to_bits() & 0x7fff_ffff == 0x0080_0000
 }
 
 /// Parts of `extra` for the functions that decide at run time.
@@ -62,37 +70,44 @@ pub(super) const FTZ: u32 = 1 << 3;
 pub(super) const SAT: u32 = 1 << 4;
 const NAN: u32 = 1 << 5;
 const XOR_SIGN: u32 = 1 << 6;
+/// Of several NaNs the first operand's counts.
+const FIRST_NAN: u32 = 1 << 7;
 
-/// An f32 instruction in any rounding mode, on bit patterns.
+/// An f32 instruction in any rounding mode.
 #[inline(never)]
-fn rounded32(extra: u32, operation: fn([u64; 3], Rounding) -> u64, operands: [f32; 3]) -> f32 {
+fn rounded32(extra: u32, instruction: exact::Instruction, operands: [f32; 3]) -> f32 {
     let ftz = extra & FTZ != 0;
-    let bits = operands.map(|a| flush_if(ftz, a).to_bits() as u64);
-    let result = operation(bits, Rounding::from_code(extra & ROUNDING));
-    finish(f32::from_bits(result as u32), ftz, extra & SAT != 0)
+    let rounding = Rounding::from_code(extra & ROUNDING);
+    let numbers = operands.map(|a| Number::from_bits(flush_if(ftz, a).to_bits() as u64, exact::F32));
+    let result = instruction(numbers, rounding);
+    let bits =
+        if ftz { result.into_flushed_bits(exact::F32, rounding) } else { result.into_bits(exact::F32, rounding) };
+    finish(f32::from_bits(bits as u32), ftz, extra & SAT != 0)
 }
 
+/// An f64 instruction in any rounding mode.
 #[inline(never)]
-fn rounded64(extra: u32, operation: fn([u64; 3], Rounding) -> u64, operands: [f64; 3]) -> f64 {
-    let result = operation(operands.map(f64::to_bits), Rounding::from_code(extra & ROUNDING));
-    finish64(f64::from_bits(result))
+fn rounded64(extra: u32, instruction: exact::Instruction, operands: [f64; 3]) -> f64 {
+    let rounding = Rounding::from_code(extra & ROUNDING);
+    let result = instruction(operands.map(|a| Number::from_bits(a.to_bits(), exact::F64)), rounding);
+    let result = f64::from_bits(result.into_bits(exact::F64, rounding));
+    let [a, b, c] = operands;
+    if extra & FIRST_NAN != 0 { finish64(result, [a, b]) } else { finish64(result, [b, c, a]) }
 }
 
-/// One of the three-operand-or-fewer instructions in the rounding mode of `extra`.
+/// An instruction in the rounding mode of `extra`, by its number of operands.
 macro_rules! rounded {
-    ($function:ident, $format:ident, $rust:ident, $runner:ident, 1) => {
-        lanes!(Level::Portable, |a: $rust; extra| -> $rust {
-            $runner(extra, |[a, _, _], mode| exact::$function(a, exact::$format, mode), [a, 0.0, 0.0])
-        })
+    ($rust:ident, $runner:ident, $instruction:ident, 1) => {
+        lanes!(Level::Portable, |a: $rust; extra| -> $rust { $runner(extra, exact::$instruction, [a, 0.0, 0.0]) })
     };
-    ($function:ident, $format:ident, $rust:ident, $runner:ident, 2) => {
+    ($rust:ident, $runner:ident, $instruction:ident, 2) => {
         lanes!(Level::Portable, |a: $rust, b: $rust; extra| -> $rust {
-            $runner(extra, |[a, b, _], mode| exact::$function(a, b, exact::$format, mode), [a, b, 0.0])
+            $runner(extra, exact::$instruction, [a, b, 0.0])
         })
     };
-    ($function:ident, $format:ident, $rust:ident, $runner:ident, 3) => {
+    ($rust:ident, $runner:ident, $instruction:ident, 3) => {
         lanes!(Level::Portable, |a: $rust, b: $rust, c: $rust; extra| -> $rust {
-            $runner(extra, |[a, b, c], mode| exact::$function(a, b, c, exact::$format, mode), [a, b, c])
+            $runner(extra, exact::$instruction, [a, b, c])
         })
     };
 }
@@ -136,19 +151,19 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
                 (Type::F64, Rounding::NearestEven) => Ok(nearest64(level, opcode)),
                 (Type::F32, _) => {
                     let selected = match opcode {
-                        "add" => rounded!(add, F32, f32, rounded32, 2),
-                        "sub" => rounded!(subtract, F32, f32, rounded32, 2),
-                        "mul" => rounded!(multiply, F32, f32, rounded32, 2),
-                        _ => rounded!(fused_multiply_add, F32, f32, rounded32, 3),
+                        "add" => rounded!(f32, rounded32, sum, 2),
+                        "sub" => rounded!(f32, rounded32, difference, 2),
+                        "mul" => rounded!(f32, rounded32, product, 2),
+                        _ => rounded!(f32, rounded32, fused_product_sum, 3),
                     };
                     Ok(with_extra(selected, Some(rounding), ftz, sat))
                 }
                 _ => {
                     let selected = match opcode {
-                        "add" => rounded!(add, F64, f64, rounded64, 2),
-                        "sub" => rounded!(subtract, F64, f64, rounded64, 2),
-                        "mul" => rounded!(multiply, F64, f64, rounded64, 2),
-                        _ => rounded!(fused_multiply_add, F64, f64, rounded64, 3),
+                        "add" => rounded!(f64, rounded64, sum, 2),
+                        "sub" => rounded!(f64, rounded64, difference, 2),
+                        "mul" => rounded!(f64, rounded64, product, 2),
+                        _ => rounded!(f64, rounded64, fused_product_sum, 3),
                     };
                     Ok(with_extra(selected, Some(rounding), ftz, sat))
                 }
@@ -160,37 +175,34 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
             Err("it has no approximate form".to_owned())
         }
         "abs" => match found {
-            Type::F32 => Ok(with_flags!(ftz, false, F, _S, {
-                lanes!(level, |a: f32| -> f32 { f32::from_bits(flush_if(F, a).to_bits() & 0x7fff_ffff) })
-            })),
-            _ => Ok(lanes!(level, |a: u64| -> u64 { a & (u64::MAX >> 1) })),
+            Type::F32 => {
+                Ok(with_flags!(ftz, false, F, _S, lanes!(level, |a: f32| -> f32 { finish(a.abs(), F, false) })))
+            }
+            _ => Ok(lanes!(level, |a: f64| -> f64 { finish64(if a.is_nan() { a } else { a.abs() }, [a]) })),
         },
         "neg" => match found {
-            Type::F32 => Ok(with_flags!(ftz, false, F, _S, {
-                lanes!(level, |a: f32| -> f32 { f32::from_bits(flush_if(F, a).to_bits() ^ 0x8000_0000) })
-            })),
-            _ => Ok(lanes!(level, |a: u64| -> u64 { a ^ (1 << 63) })),
+            Type::F32 => Ok(with_flags!(ftz, false, F, _S, lanes!(level, |a: f32| -> f32 { finish(-a, F, false) }))),
+            _ => Ok(lanes!(level, |a: f64| -> f64 { finish64(if a.is_nan() { a } else { -a }, [a]) })),
         },
         // The sign is the first operand's, the magnitude the second's.
         "copysign" if !ftz => with_type!(found, T in [F32 => u32, F64 => u64], {
-            lanes!(Level::Portable, |a: T, b: T| -> T { (a & !(T::MAX >> 1)) | (b & (T::MAX >> 1)) })
+            lanes!(Level::Portable, |a: T, b: T| -> T { (a & !(T::MAX >> 1)) | (b & (T::MAX >> 1)) }).typed(found)
         }),
         "copysign" => Err("it does not take `.ftz`".to_owned()),
         "min" | "max" => extremum(level, opcode == "min", found, ftz, modifiers),
         "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" if approximate != Some("approx") => {
             Err("only the form `.approx` exists".to_owned())
         }
-        "rsqrt" if found == Type::F64 && ftz => Ok(lanes!(Level::Portable, |a: f64| -> f64 {
-            coarse(a, |a| 1.0 / a.sqrt())
-        })),
-        "rsqrt" if found == Type::F64 => {
-            Ok(lanes!(Level::Portable, |a: f64| -> f64 { finish64(1.0 / a.sqrt()) }))
+        "rsqrt" if found == Type::F64 && ftz => {
+            Ok(lanes!(Level::Portable, |a: f64| -> f64 { coarse(a, |a| 1.0 / a.sqrt()) }))
         }
+        "rsqrt" if found == Type::F64 => Ok(lanes!(Level::Portable, |a: f64| -> f64 { finish64(1.0 / a.sqrt(), [a]) })),
         "rsqrt" => Ok(with_extra(approximation!(|a| 1.0 / a.sqrt()), None, ftz, false)),
         _ if found != Type::F32 => Err(wrong_type(found)),
         "ex2" => Ok(with_extra(approximation!(|a| a.exp2()), None, ftz, false)),
         "lg2" => Ok(with_extra(approximation!(|a| a.log2()), None, ftz, false)),
-        "sin" => Ok(with_extra(approximation!(|a| a.sin()), None, ftz, false)),
+        // PTX gives a zero for a subnormal operand even without `.ftz`.
+        "sin" => Ok(with_extra(approximation!(|a| a.sin()), None, true, false)),
         "cos" => Ok(with_extra(approximation!(|a| a.cos()), None, ftz, false)),
         "tanh" if !ftz => Ok(with_extra(approximation!(|a| a.tanh()), None, ftz, false)),
         _ => Err("it has no form on f32 and f64".to_owned()),
@@ -203,22 +215,34 @@ fn with_extra(selected: Selected, rounding: Option<Rounding>, ftz: bool, sat: bo
 }
 
 fn nearest32(level: Level, opcode: &str, ftz: bool, sat: bool) -> Selected {
-    with_flags!(ftz, sat, F, S, match opcode {
-        "add" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) + flush_if(F, b), F, S) }),
-        "sub" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) - flush_if(F, b), F, S) }),
-        "mul" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) * flush_if(F, b), F, S) }),
-        _ => lanes!(level, |a: f32, b: f32, c: f32| -> f32 {
-            finish(flush_if(F, a).mul_add(flush_if(F, b), flush_if(F, c)), F, S)
-        }),
-    })
+    with_flags!(
+        ftz,
+        sat,
+        F,
+        S,
+        match opcode {
+            "add" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) + flush_if(F, b), F, S) }),
+            "sub" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) - flush_if(F, b), F, S) }),
+            "mul" => lanes!(level, |a: f32, b: f32; _extra| -> f32 {
+                finish(flush_if(F, a) * flush_if(F, b), F, S)
+            } doubtful |result| { F && is_smallest_normal(result) } revise {
+                rounded32(FTZ | if S { SAT } else { 0 }, exact::product, [a, b, 0.0])
+            }),
+            _ => lanes!(level, |a: f32, b: f32, c: f32; _extra| -> f32 {
+                finish(flush_if(F, a).mul_add(flush_if(F, b), flush_if(F, c)), F, S)
+            } doubtful |result| { F && is_smallest_normal(result) } revise {
+                rounded32(FTZ | if S { SAT } else { 0 }, exact::fused_product_sum, [a, b, c])
+            }),
+        }
+    )
 }
 
 fn nearest64(level: Level, opcode: &str) -> Selected {
     match opcode {
-        "add" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a + b) }),
-        "sub" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a - b) }),
-        "mul" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a * b) }),
-        _ => lanes!(level, |a: f64, b: f64, c: f64| -> f64 { finish64(a.mul_add(b, c)) }),
+        "add" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a + b, [b, a]) }),
+        "sub" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a - b, [b, a]) }),
+        "mul" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a * b, [b, a]) }),
+        _ => lanes!(level, |a: f64, b: f64, c: f64| -> f64 { finish64(a.mul_add(b, c), [b, c, a]) }),
     }
 }
 
@@ -230,7 +254,7 @@ fn coarse(a: f64, function: impl Fn(f64) -> f64) -> f64 {
     let upper = if a.is_nan() { a } else { f64::from_bits(a.to_bits() & UPPER) };
     let result = flushed(function(flushed(upper)));
     if result.is_nan() {
-        return f64::from_bits(NAN64);
+        return f64::from_bits(NAN64_COARSE);
     }
     // Half a unit of the last place kept, then the rest goes; an infinity has nothing to carry.
     let bits = if result.is_finite() { result.to_bits() + 0x8000_0000 } else { result.to_bits() };
@@ -255,35 +279,49 @@ fn root_or_quotient(
         _ => return Err("it needs either a rounding mode such as `.rn` or, for f32, `.approx`".to_owned()),
     };
     match (found, nearest) {
-        (Type::F32, true) => Ok(with_flags!(ftz, false, F, _S, match opcode {
-            "div" => lanes!(level, |a: f32, b: f32| -> f32 { finish(flush_if(F, a) / flush_if(F, b), F, false) }),
-            "rcp" => lanes!(level, |a: f32| -> f32 { finish(1.0 / flush_if(F, a), F, false) }),
-            _ => lanes!(level, |a: f32| -> f32 { finish(flush_if(F, a).sqrt(), F, false) }),
-        })),
+        (Type::F32, true) => Ok(with_flags!(
+            ftz,
+            false,
+            F,
+            _S,
+            match opcode {
+                "div" if approximate == Some("approx") => lanes!(level, |a: f32, b: f32| -> f32 {
+                    let (a, b) = (flush_if(F, a), flush_if(F, b));
+                    // Beyond 2^126 the reciprocal is flushed: PTX gives zero, and NaN for an infinite dividend.
+                    let reciprocal_is_zero = b.abs() > f32::from_bits(0x7e80_0000) && b.is_finite();
+                    let quotient = if reciprocal_is_zero { a * 0.0_f32.copysign(b) } else { a / b };
+                    finish(quotient, F, false)
+                }),
+                "div" => lanes!(level, |a: f32, b: f32; _extra| -> f32 {
+                    finish(flush_if(F, a) / flush_if(F, b), F, false)
+                } doubtful |result| { F && is_smallest_normal(result) } revise {
+                    rounded32(FTZ, exact::quotient, [a, b, 0.0])
+                }),
+                "rcp" => lanes!(level, |a: f32| -> f32 { finish(1.0 / flush_if(F, a), F, false) }),
+                _ => lanes!(level, |a: f32| -> f32 { finish(flush_if(F, a).sqrt(), F, false) }),
+            }
+        )),
         (Type::F32, false) => {
             let selected = match opcode {
-                "div" => rounded!(divide, F32, f32, rounded32, 2),
-                "rcp" => lanes!(Level::Portable, |a: f32; extra| -> f32 {
-                    rounded32(extra, |[a, b, _], mode| exact::divide(b, a, exact::F32, mode), [a, 1.0, 0.0])
-                }),
-                _ => rounded!(square_root, F32, f32, rounded32, 1),
+                "div" => rounded!(f32, rounded32, quotient, 2),
+                "rcp" => rounded!(f32, rounded32, reciprocal, 1),
+                _ => rounded!(f32, rounded32, root, 1),
             };
             Ok(with_extra(selected, rounding, ftz, false))
         }
         (_, true) => Ok(match opcode {
-            "div" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a / b) }),
-            "rcp" => lanes!(level, |a: f64| -> f64 { finish64(1.0 / a) }),
-            _ => lanes!(level, |a: f64| -> f64 { finish64(a.sqrt()) }),
+            "div" => lanes!(level, |a: f64, b: f64| -> f64 { finish64(a / b, [a, b]) }),
+            "rcp" => lanes!(level, |a: f64| -> f64 { finish64(1.0 / a, [a]) }),
+            _ => lanes!(level, |a: f64| -> f64 { finish64(a.sqrt(), [a]) }),
         }),
         (_, false) => {
             let selected = match opcode {
-                "div" => rounded!(divide, F64, f64, rounded64, 2),
-                "rcp" => lanes!(Level::Portable, |a: f64; extra| -> f64 {
-                    rounded64(extra, |[a, b, _], mode| exact::divide(b, a, exact::F64, mode), [a, 1.0, 0.0])
-                }),
-                _ => rounded!(square_root, F64, f64, rounded64, 1),
+                "div" => rounded!(f64, rounded64, quotient, 2),
+                "rcp" => rounded!(f64, rounded64, reciprocal, 1),
+                _ => rounded!(f64, rounded64, root, 1),
             };
-            Ok(with_extra(selected, rounding, false, false))
+            let selected = with_extra(selected, rounding, false, false);
+            Ok(Selected { extra: selected.extra | FIRST_NAN, ..selected })
         }
     }
 }
@@ -295,7 +333,13 @@ pub(super) fn pick32(minimum: bool, a: f32, b: f32) -> f32 {
     let ordered = if minimum { a < b } else { a > b };
     // Equal numbers differ at most in the sign of a zero.
     let equal = if minimum { a_bits | b_bits } else { a_bits & b_bits };
-    let picked = if a == b { equal } else if ordered { a_bits } else { b_bits };
+    let picked = if a == b {
+        equal
+    } else if ordered {
+        a_bits
+    } else {
+        b_bits
+    };
     let picked = if a.is_nan() { b_bits } else { picked };
     let picked = if b.is_nan() { a_bits } else { picked };
     finish(f32::from_bits(picked), false, false)
@@ -306,10 +350,16 @@ fn pick64(minimum: bool, a: f64, b: f64) -> f64 {
     let (a_bits, b_bits) = (a.to_bits(), b.to_bits());
     let ordered = if minimum { a < b } else { a > b };
     let equal = if minimum { a_bits | b_bits } else { a_bits & b_bits };
-    let picked = if a == b { equal } else if ordered { a_bits } else { b_bits };
-    let picked = if a.is_nan() { b_bits } else { picked };
+    let picked = if a == b {
+        equal
+    } else if ordered {
+        a_bits
+    } else {
+        b_bits
+    };
     let picked = if b.is_nan() { a_bits } else { picked };
-    finish64(f64::from_bits(picked))
+    let picked = if a.is_nan() { b_bits } else { picked };
+    finish64(f64::from_bits(picked), [b])
 }
 
 fn extremum(level: Level, minimum: bool, found: Type, ftz: bool, modifiers: &mut Modifiers) -> Choice {

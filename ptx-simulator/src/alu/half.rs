@@ -28,8 +28,10 @@ pub(super) trait HalfFormat: Copy {
     fn to_f32(self) -> f32;
     /// The nearest number, halfway to even.
     fn from_f32(a: f32) -> Self;
-    /// `a * b + c` with one rounding.
-    fn multiply_add(a: Self, b: Self, c: Self) -> Self;
+    /// The bound below which a result, rounded with an unlimited exponent, is subnormal.
+    const FLUSH_BELOW: f32;
+    /// `a * b + c` rounded to odd, so that [`HalfFormat::from_f32`] gives the result as if rounded once.
+    fn multiply_add(a: Self, b: Self, c: Self) -> f32;
 
     #[inline(always)]
     fn is_nan(self) -> bool {
@@ -80,6 +82,8 @@ pub(super) fn narrow_to_odd(a: f64) -> f32 {
 impl HalfFormat for F16 {
     const INFINITY: u16 = 0x7c00;
     const ONE: u16 = 0x3c00;
+    // 2^-14 less half of the last place below it.
+    const FLUSH_BELOW: f32 = f32::from_bits(0x387f_f000);
 
     #[inline(always)]
     fn new(bits: u16) -> F16 {
@@ -119,20 +123,22 @@ impl HalfFormat for F16 {
     }
 
     #[inline(always)]
-    fn multiply_add(a: F16, b: F16, c: F16) -> F16 {
+    fn multiply_add(a: F16, b: F16, c: F16) -> f32 {
         // 22 bits: exact in f32, as is the error of the sum.
         let product = a.to_f32() * b.to_f32();
         let c = c.to_f32();
         let sum = product + c;
         let other = sum - product;
         let error = (product - (sum - other)) + (c - other);
-        F16::from_f32(odd32(sum, error))
+        odd32(sum, error)
     }
 }
 
 impl HalfFormat for BF16 {
     const INFINITY: u16 = 0x7f80;
     const ONE: u16 = 0x3f80;
+    // 2^-126 less half of the last place below it.
+    const FLUSH_BELOW: f32 = f32::from_bits(0x007f_c000);
 
     #[inline(always)]
     fn new(bits: u16) -> BF16 {
@@ -158,14 +164,14 @@ impl HalfFormat for BF16 {
     }
 
     #[inline(always)]
-    fn multiply_add(a: BF16, b: BF16, c: BF16) -> BF16 {
+    fn multiply_add(a: BF16, b: BF16, c: BF16) -> f32 {
         // The product's exponent may leave f32, so in f64, where it and the error of the sum are exact.
         let product = a.to_f32() as f64 * b.to_f32() as f64;
         let c = c.to_f32() as f64;
         let sum = product + c;
         let other = sum - product;
         let error = (product - (sum - other)) + (c - other);
-        BF16::from_f32(narrow_to_odd(odd64(sum, error)))
+        narrow_to_odd(odd64(sum, error))
     }
 }
 
@@ -177,11 +183,7 @@ fn finish<H: HalfFormat>(a: H, extra: u32) -> H {
     let negative = bits & 0x8000 != 0;
     let bits = if extra & SAT != 0 {
         // NaN and negative numbers give zero.
-        if a.is_nan() || negative {
-            0
-        } else {
-            bits.min(H::ONE)
-        }
+        if a.is_nan() || negative { 0 } else { bits.min(H::ONE) }
     } else {
         bits
     };
@@ -194,19 +196,26 @@ fn flush_if<H: HalfFormat>(extra: u32, a: H) -> H {
     if extra & FTZ != 0 { a.flush() } else { a }
 }
 
+/// Rounds a result once more, or flushes it.
+#[inline(always)]
+fn narrow<H: HalfFormat>(extra: u32, a: f32) -> H {
+    let flushed = extra & FTZ != 0 && a.abs() < H::FLUSH_BELOW;
+    finish(if flushed { H::new((a.to_bits() >> 16) as u16 & 0x8000) } else { H::from_f32(a) }, extra)
+}
+
 #[inline(always)]
 fn unary<H: HalfFormat>(extra: u32, a: H, function: impl Fn(f32) -> f32) -> H {
-    finish(H::from_f32(function(flush_if(extra, a).to_f32())), extra)
+    narrow(extra, function(flush_if(extra, a).to_f32()))
 }
 
 #[inline(always)]
 fn binary<H: HalfFormat>(extra: u32, a: H, b: H, function: impl Fn(f32, f32) -> f32) -> H {
-    finish(H::from_f32(function(flush_if(extra, a).to_f32(), flush_if(extra, b).to_f32())), extra)
+    narrow(extra, function(flush_if(extra, a).to_f32(), flush_if(extra, b).to_f32()))
 }
 
 #[inline(always)]
 fn fused<H: HalfFormat>(extra: u32, a: H, b: H, c: H) -> H {
-    finish(H::multiply_add(flush_if(extra, a), flush_if(extra, b), flush_if(extra, c)), extra)
+    narrow(extra, H::multiply_add(flush_if(extra, a), flush_if(extra, b), flush_if(extra, c)))
 }
 
 #[inline(always)]
@@ -292,8 +301,8 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
         "max" if plain => for_halves!(level, found, |a, b; _extra| pick(false, 0, a, b)),
         "min" => for_halves!(cold, found, |a, b; extra| pick(true, extra, a, b)),
         "max" => for_halves!(cold, found, |a, b; extra| pick(false, extra, a, b)),
-        "neg" => for_halves!(cold, found, |a; extra| toggle_sign(flush_if(extra, a))),
-        "abs" => for_halves!(cold, found, |a; extra| clear_sign(flush_if(extra, a))),
+        "neg" => for_halves!(cold, found, |a; extra| finish(toggle_sign(a), extra)),
+        "abs" => for_halves!(cold, found, |a; extra| finish(clear_sign(a), extra)),
         "ex2" => for_halves!(cold, found, |a; extra| unary(extra, a, |a| (a as f64).exp2() as f32)),
         "tanh" => for_halves!(cold, found, |a; extra| unary(extra, a, |a| (a as f64).tanh() as f32)),
         _ => Err("it has no form on 16-bit floats".to_owned()),

@@ -1,6 +1,6 @@
 //! Integer arithmetic: sums, products, quotients, extrema and dot products of bytes.
 
-use super::lanes::{Level, S16x2, U16x2, lanes, with_type};
+use super::lanes::{Level, S16x2, U16x2, lanes, with_flags, with_type};
 use super::modifiers::{Modifiers, wrong_type};
 use super::{Choice, Type};
 
@@ -80,12 +80,16 @@ fn signed_halves(a: u32, b: u32, function: impl Fn(i16, i16) -> i16) -> u32 {
 }
 
 pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> Choice {
-    // Rarely hot: one portable version each keeps the build small.
-    let cold = Level::Portable;
     if matches!(opcode, "dp4a" | "dp2a") {
         return dot_product(level, opcode, modifiers);
     }
     let found = modifiers.take_type()?;
+    arithmetic(level, opcode, found, modifiers).map(|selected| selected.typed(found))
+}
+
+fn arithmetic(level: Level, opcode: &str, found: Type, modifiers: &mut Modifiers) -> Choice {
+    // Rarely hot: one portable version each keeps the build small.
+    let cold = Level::Portable;
     match opcode {
         "add" | "sub" if modifiers.take("sat") => match (opcode, found) {
             ("add", Type::S32) => Ok(lanes!(level, |a: i32, b: i32| -> i32 { saturating_sum(a, b) })),
@@ -174,7 +178,7 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
     }
 }
 
-/// Quotients and remainders. PTX leaves division by zero to the machine: all ones, and the dividend as remainder.
+/// Quotients and remainders. PTX leaves division by zero to the machine: all ones in both.
 fn quotient(level: Level, quotient: bool, found: Type) -> Choice {
     /// The quotient rounded toward zero, by way of f64 so that it vectorises: operands of 32 bits are exact there, and
     /// a quotient that isn't an integer is further from the next integer than the rounding error.
@@ -204,37 +208,40 @@ fn quotient(level: Level, quotient: bool, found: Type) -> Choice {
         (true, Type::U32) => Ok(lanes!(level, |a: u32, b: u32| -> u32 { unsigned(a, b) })),
         (true, Type::S32) => Ok(lanes!(level, |a: i32, b: i32| -> i32 { signed(a, b) })),
         (false, Type::U32) => Ok(lanes!(level, |a: u32, b: u32| -> u32 {
-            // By zero the product is 0 and the dividend stays.
-            a.wrapping_sub(unsigned(a, b).wrapping_mul(b))
+            if b == 0 { u32::MAX } else { a.wrapping_sub(unsigned(a, b).wrapping_mul(b)) }
         })),
         (false, Type::S32) => Ok(lanes!(level, |a: i32, b: i32| -> i32 {
-            a.wrapping_sub(signed(a, b).wrapping_mul(b))
+            if b == 0 { -1 } else { a.wrapping_sub(signed(a, b).wrapping_mul(b)) }
         })),
         (true, _) => with_type!(found, T in [U16 => u16, S16 => i16, U64 => u64, S64 => i64], {
             lanes!(cold, |a: T, b: T| -> T { if b == 0 { !0 } else { a.wrapping_div(b) } })
         }),
         (false, _) => with_type!(found, T in [U16 => u16, S16 => i16, U64 => u64, S64 => i64], {
-            lanes!(cold, |a: T, b: T| -> T { if b == 0 { a } else { a.wrapping_rem(b) } })
+            lanes!(cold, |a: T, b: T| -> T { if b == 0 { !0 } else { a.wrapping_rem(b) } })
         }),
     }
 }
 
 fn extremum(level: Level, minimum: bool, found: Type, relu: bool) -> Choice {
     match (minimum, relu, found) {
-        (true, false, Type::U16x2) => Ok(lanes!(level, |a: U16x2, b: U16x2| -> U16x2 { U16x2(halves(a.0, b.0, Ord::min)) })),
-        (false, false, Type::U16x2) => Ok(lanes!(level, |a: U16x2, b: U16x2| -> U16x2 { U16x2(halves(a.0, b.0, Ord::max)) })),
+        (true, false, Type::U16x2) => {
+            Ok(lanes!(level, |a: U16x2, b: U16x2| -> U16x2 { U16x2(halves(a.0, b.0, Ord::min)) }))
+        }
+        (false, false, Type::U16x2) => {
+            Ok(lanes!(level, |a: U16x2, b: U16x2| -> U16x2 { U16x2(halves(a.0, b.0, Ord::max)) }))
+        }
         (true, false, Type::S16x2) => {
             Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 { S16x2(signed_halves(a.0, b.0, Ord::min)) }))
         }
         (false, false, Type::S16x2) => {
             Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 { S16x2(signed_halves(a.0, b.0, Ord::max)) }))
         }
-        (true, true, Type::S16x2) => Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 {
-            S16x2(signed_halves(a.0, b.0, |a, b| a.min(b).max(0)))
-        })),
-        (false, true, Type::S16x2) => Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 {
-            S16x2(signed_halves(a.0, b.0, |a, b| a.max(b).max(0)))
-        })),
+        (true, true, Type::S16x2) => {
+            Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 { S16x2(signed_halves(a.0, b.0, |a, b| a.min(b).max(0))) }))
+        }
+        (false, true, Type::S16x2) => {
+            Ok(lanes!(level, |a: S16x2, b: S16x2| -> S16x2 { S16x2(signed_halves(a.0, b.0, |a, b| a.max(b).max(0))) }))
+        }
         (true, true, Type::S32) => Ok(lanes!(level, |a: i32, b: i32| -> i32 { a.min(b).max(0) })),
         (false, true, Type::S32) => Ok(lanes!(level, |a: i32, b: i32| -> i32 { a.max(b).max(0) })),
         (_, true, _) => Err(wrong_type(found)),
@@ -253,49 +260,59 @@ fn extremum(level: Level, minimum: bool, found: Type, relu: bool) -> Choice {
 
 /// `dp4a` and `dp2a`: products of bytes with bytes, or of 16-bit halves with two of the four bytes, summed onto `c`.
 fn dot_product(level: Level, opcode: &str, modifiers: &mut Modifiers) -> Choice {
-    const FIRST_SIGNED: u32 = 1;
-    const SECOND_SIGNED: u32 = 2;
-    const UPPER_BYTES: u32 = 4;
-
     #[inline(always)]
     fn byte(word: u32, index: u32, signed: bool) -> u32 {
-        let byte = (word >> (8 * index)) as u8;
-        if signed { byte as i8 as u32 } else { byte as u32 }
+        let upper = word << (24 - 8 * index);
+        if signed { (upper as i32 >> 24) as u32 } else { upper >> 24 }
+    }
+
+    #[inline(always)]
+    fn half(word: u32, index: u32, signed: bool) -> u32 {
+        let upper = word << (16 - 16 * index);
+        if signed { (upper as i32 >> 16) as u32 } else { upper >> 16 }
     }
 
     let first = modifiers.take_type()?;
     let second = modifiers.take_type()?;
-    let mut extra = 0;
-    for (found, bit) in [(first, FIRST_SIGNED), (second, SECOND_SIGNED)] {
-        match found {
-            Type::U32 => {}
-            Type::S32 => extra |= bit,
-            _ => return Err(wrong_type(found)),
+    for found in [first, second] {
+        if !matches!(found, Type::U32 | Type::S32) {
+            return Err(wrong_type(found));
         }
     }
-    let mut selected = if opcode == "dp4a" {
-        lanes!(level, |a: u32, b: u32, c: u32; extra| -> u32 {
-            (0..4).fold(c, |sum, index| {
-                let product = byte(a, index, extra & FIRST_SIGNED != 0)
-                    .wrapping_mul(byte(b, index, extra & SECOND_SIGNED != 0));
-                sum.wrapping_add(product)
+    let (first, second) = (first == Type::S32, second == Type::S32);
+    if opcode == "dp4a" {
+        return Ok(with_flags!(
+            first,
+            second,
+            A,
+            B,
+            lanes!(level, |a: u32, b: u32, c: u32| -> u32 {
+                let product = |index| byte(a, index, A).wrapping_mul(byte(b, index, B));
+                c.wrapping_add(product(0)).wrapping_add(product(1)).wrapping_add(product(2)).wrapping_add(product(3))
             })
-        })
-    } else {
-        match modifiers.take_one_of(&["lo", "hi"]) {
-            Some("lo") => {}
-            Some(_) => extra |= UPPER_BYTES,
-            None => return Err("it needs `.lo` or `.hi`".to_owned()),
-        }
-        lanes!(level, |a: u32, b: u32, c: u32; extra| -> u32 {
-            let bytes = if extra & UPPER_BYTES != 0 { b >> 16 } else { b };
-            (0..2).fold(c, |sum, index| {
-                let half = (a >> (16 * index)) as u16;
-                let half = if extra & FIRST_SIGNED != 0 { half as i16 as u32 } else { half as u32 };
-                sum.wrapping_add(half.wrapping_mul(byte(bytes, index, extra & SECOND_SIGNED != 0)))
+        ));
+    }
+    match modifiers.take_one_of(&["lo", "hi"]) {
+        Some("lo") => Ok(with_flags!(
+            first,
+            second,
+            A,
+            B,
+            lanes!(level, |a: u32, b: u32, c: u32| -> u32 {
+                let product = |index| half(a, index, A).wrapping_mul(byte(b, index, B));
+                c.wrapping_add(product(0)).wrapping_add(product(1))
             })
-        })
-    };
-    selected.extra = extra;
-    Ok(selected)
+        )),
+        Some(_) => Ok(with_flags!(
+            first,
+            second,
+            A,
+            B,
+            lanes!(level, |a: u32, b: u32, c: u32| -> u32 {
+                let product = |index| half(a, index, A).wrapping_mul(byte(b, index + 2, B));
+                c.wrapping_add(product(0)).wrapping_add(product(1))
+            })
+        )),
+        None => Err("it needs `.lo` or `.hi`".to_owned()),
+    }
 }

@@ -124,6 +124,13 @@ pub(super) struct U16x2(pub(super) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct S16x2(pub(super) u32);
 
+/// Two 8-bit floats with 4 bits of exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct E4M3x2(pub(super) u16);
+/// Two 8-bit floats with 5 bits of exponent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct E5M2x2(pub(super) u16);
+
 element! {
     u8: u32 as U8, |raw| raw as u8, |value| value as u32;
     i8: u32 as S8, |raw| raw as i8, |value| value as i32 as u32;
@@ -139,6 +146,8 @@ element! {
     BF16: u32 as BF16, |raw| BF16(raw as u16), |value| value.0 as u32;
     F16x2: u32 as F16x2, |raw| F16x2(raw), |value| value.0;
     BF16x2: u32 as BF16x2, |raw| BF16x2(raw), |value| value.0;
+    E4M3x2: u32 as E4M3x2, |raw| E4M3x2(raw as u16), |value| value.0 as u32;
+    E5M2x2: u32 as E5M2x2, |raw| E5M2x2(raw as u16), |value| value.0 as u32;
     U16x2: u32 as U16x2, |raw| U16x2(raw), |value| value.0;
     S16x2: u32 as S16x2, |raw| S16x2(raw), |value| value.0;
 }
@@ -280,6 +289,18 @@ pub(super) trait Operation {
     type Sources: Sources;
     type Destination: Element;
     fn apply(sources: Self::Sources, extra: u32) -> Self::Destination;
+
+    /// Whether this result is one of the rare ones that [`Operation::revise`] has to compute again.
+    #[inline(always)]
+    fn is_doubtful(_: Self::Destination) -> bool {
+        false
+    }
+
+    /// The slow and sure way to a doubtful result.
+    #[inline(always)]
+    fn revise(sources: Self::Sources, extra: u32) -> Self::Destination {
+        Self::apply(sources, extra)
+    }
 }
 
 /// A test that gives one bit from its sources; comparisons build on it.
@@ -350,6 +371,15 @@ impl<O: Operation> Kernel for Map<O> {
             for (lane, result) in result.iter_mut().enumerate() {
                 *result = O::apply(O::Sources::lane(views, lane), operands.extra).into_lane();
             }
+            let doubtful =
+                result.iter().fold(false, |any, &lane| any | O::is_doubtful(O::Destination::from_lane(lane)));
+            if doubtful {
+                for (lane, result) in result.iter_mut().enumerate() {
+                    if O::is_doubtful(O::Destination::from_lane(*result)) {
+                        *result = O::revise(O::Sources::lane(views, lane), operands.extra).into_lane();
+                    }
+                }
+            }
             write_row(rows, operands.destination, &result, active);
         }
     }
@@ -362,8 +392,6 @@ pub(super) fn mapped<O: Operation>(level: Level) -> Selected {
         destinations: Types::new(&[<O::Destination as Element>::TYPE]),
         sources: Types::new(O::Sources::TYPES),
         extra: 0,
-        reads_carry: false,
-        writes_carry: false,
     }
 }
 
@@ -397,9 +425,7 @@ unsafe fn run_avx2<K: Kernel>(rows: *mut Row, masks: *mut u32, operands: &Operan
 /// # Safety
 /// As [`LaneFunction`], and the processor must have the features, which [`Level::detected`] saw to.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(
-    enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd"
-)]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512cd")]
 unsafe fn run_avx512<K: Kernel>(rows: *mut Row, masks: *mut u32, operands: &Operands, active: u32) {
     // SAFETY: passed on to the caller.
     unsafe { K::run(rows, masks, operands, active) }
@@ -407,7 +433,8 @@ unsafe fn run_avx512<K: Kernel>(rows: *mut Row, masks: *mut u32, operands: &Oper
 
 /// Makes an [`Operation`] and gives its [`Selected`]: `lanes!(level, |a: u32, b: u32| -> u32 { a & b })`.
 ///
-/// A name after a semicolon, `|a: f32; extra|`, is bound to [`Operands::extra`].
+/// A name after a semicolon, `|a: f32; extra|`, is bound to [`Operands::extra`]. With `doubtful |result| { .. } revise { .. }`
+/// behind the body, lanes whose result is doubtful are computed again the slow way.
 macro_rules! lanes {
     ($level:expr, |$($name:ident : $source:ty),+| -> $destination:ty $body:block) => {
         $crate::alu::lanes::lanes!($level, |$($name : $source),+; _extra| -> $destination $body)
@@ -419,6 +446,21 @@ macro_rules! lanes {
             type Destination = $destination;
             #[inline(always)]
             fn apply(($($name,)+): Self::Sources, $extra: u32) -> $destination $body
+        }
+        $crate::alu::lanes::mapped::<Instruction>($level)
+    }};
+    ($level:expr, |$($name:ident : $source:ty),+; $extra:ident| -> $destination:ty $body:block
+        doubtful |$result:ident| $doubtful:block revise $revised:block) => {{
+        struct Instruction;
+        impl $crate::alu::lanes::Operation for Instruction {
+            type Sources = ($($source,)+);
+            type Destination = $destination;
+            #[inline(always)]
+            fn apply(($($name,)+): Self::Sources, $extra: u32) -> $destination $body
+            #[inline(always)]
+            fn is_doubtful($result: $destination) -> bool $doubtful
+            #[inline(always)]
+            fn revise(($($name,)+): Self::Sources, $extra: u32) -> $destination $revised
         }
         $crate::alu::lanes::mapped::<Instruction>($level)
     }};
@@ -438,3 +480,32 @@ macro_rules! with_type {
     }};
 }
 pub(super) use with_type;
+
+/// Binds two names to the constants that the flags are, so that each combination becomes a function of its own.
+macro_rules! with_flags {
+    ($ftz:expr, $sat:expr, $F:ident, $S:ident, $body:expr) => {
+        match ($ftz, $sat) {
+            (false, false) => {
+                const $F: bool = false;
+                const $S: bool = false;
+                $body
+            }
+            (true, false) => {
+                const $F: bool = true;
+                const $S: bool = false;
+                $body
+            }
+            (false, true) => {
+                const $F: bool = false;
+                const $S: bool = true;
+                $body
+            }
+            (true, true) => {
+                const $F: bool = true;
+                const $S: bool = true;
+                $body
+            }
+        }
+    };
+}
+pub(super) use with_flags;

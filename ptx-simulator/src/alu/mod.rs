@@ -18,10 +18,13 @@
 //! Everything that PTX defines exactly is exact to the bit: integer operations, IEEE arithmetic in all rounding modes,
 //! fused multiply-add with one rounding, conversions, comparisons. Where PTX leaves room, the choices are:
 //! - a NaN made or passed on by `f32` arithmetic is `0x7fffffff`, by `f16` and `bf16` arithmetic `0x7fff`, as PTX says;
-//!   by `f64` arithmetic it is `0xfff8000000000000`, where hardware may pass on an operand's payload;
+//!   `f64` arithmetic passes an operand's NaN on, quiet, and makes `0xfff8000000000000`, as Hopper does;
 //! - `.approx` functions (`rcp`, `sqrt`, `rsqrt`, `ex2`, `lg2`, `sin`, `cos`, `tanh`, `div`) give the value computed in
 //!   `f64` and rounded to the type, which is inside PTX's error bound; hardware differs in the last bits;
-//! - integer division by zero gives all ones and the remainder by zero the dividend, as hardware does.
+//! - integer division by zero gives all ones, quotient and remainder alike, as hardware does;
+//! - with `.ftz` a result is flushed if it would be subnormal after rounding with an unlimited exponent, as hardware
+//!   does: a result just below the smallest normal number is zero even where rounding would reach that number;
+//! - bit-field positions and lengths count in their low eight bits, which is the range that PTX allows.
 //!
 //! # Speed
 //! A function is a loop over 32 lanes that the compiler turns into vector code. Hot instructions exist three times: for
@@ -34,6 +37,7 @@ mod compare;
 mod convert;
 mod exact;
 mod float;
+mod fp8;
 mod half;
 mod integer;
 mod lanes;
@@ -51,16 +55,6 @@ use modifiers::Modifiers;
 #[repr(C, align(128))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row(pub [u32; 32]);
-
-impl Row {
-    /// A row of zeros.
-    pub const ZERO: Row = Row([0; 32]);
-
-    /// A row that holds `value` in every lane, as an immediate operand needs.
-    pub const fn splat(value: u32) -> Row {
-        Row([value; 32])
-    }
-}
 
 /// Index of the predicate mask that holds the carry (condition code) of `add.cc`, `subc`, `madc` and the like.
 pub const CARRY: u32 = 0;
@@ -122,6 +116,8 @@ pub enum Type {
     BF16,
     BF16x2,
     TF32,
+    E4M3x2,
+    E5M2x2,
     F32,
     F64,
     /// A predicate register: a mask.
@@ -151,6 +147,8 @@ impl Type {
             "bf16" => Type::BF16,
             "bf16x2" => Type::BF16x2,
             "tf32" => Type::TF32,
+            "e4m3x2" => Type::E4M3x2,
+            "e5m2x2" => Type::E5M2x2,
             "f32" => Type::F32,
             "f64" => Type::F64,
             "pred" => Type::Pred,
@@ -163,13 +161,14 @@ impl Type {
         match self {
             Type::Pred => 1,
             Type::B8 | Type::U8 | Type::S8 => 8,
-            Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::BF16 => 16,
+            Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::BF16 | Type::E4M3x2 | Type::E5M2x2 => 16,
             Type::B64 | Type::U64 | Type::S64 | Type::F64 => 64,
             _ => 32,
         }
     }
 
     /// Rows that a register of this type takes: none for a predicate, 2 for 64 bits, else 1.
+    #[cfg(test)]
     pub const fn rows(self) -> u32 {
         match self.bits() {
             1 => 0,
@@ -249,10 +248,20 @@ pub struct Selected {
     pub sources: Types,
     /// Start value for [`Operands::extra`]: what the function needs to know of the modifiers.
     pub extra: u32,
-    /// Whether the function reads mask [`CARRY`].
-    pub reads_carry: bool,
-    /// Whether the function writes mask [`CARRY`].
-    pub writes_carry: bool,
+}
+
+impl Selected {
+    /// Names the operands that are as wide as `found` by that type, where the function only knows their bits.
+    fn typed(mut self, found: Type) -> Selected {
+        for types in [&mut self.destinations, &mut self.sources] {
+            for operand in &mut types.list[..types.length as usize] {
+                if operand.bits() == found.bits() {
+                    *operand = found;
+                }
+            }
+        }
+        self
+    }
 }
 
 /// The instruction is not one that this module computes.

@@ -54,7 +54,5 @@ pub(super) fn select(level: Level, opcode: &str, modifiers: &mut Modifiers) -> C
         destinations: Types::new(&[Type::Pred]),
         sources: Types::new(&[Type::Pred, Type::Pred][..sources]),
         extra,
-        reads_carry: false,
-        writes_carry: false,
     })
 }

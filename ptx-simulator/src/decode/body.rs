@@ -53,8 +53,12 @@ fn special_value(name: &str, component: Option<&str>) -> Option<SpecialValue> {
                 "%laneid" => Fixed(Special::Lane),
                 "%warpid" => Fixed(Special::Warp),
                 "%nwarpid" => Fixed(Special::Warps),
-                "%smid" | "%gridid" | "%cluster_ctarank" | "%reserved_smem_offset_begin"
-                | "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Constant(0),
+                "%smid"
+                | "%gridid"
+                | "%cluster_ctarank"
+                | "%reserved_smem_offset_begin"
+                | "%reserved_smem_offset_end"
+                | "%reserved_smem_offset_cap" => Constant(0),
                 "%nsmid" | "%cluster_nctarank" => Constant(1),
                 "%lanemask_eq" => Fixed(Special::MaskEqual),
                 "%lanemask_lt" => Fixed(Special::MaskLess),
@@ -165,7 +169,9 @@ impl<'a> Builder<'a, '_> {
     pub fn predicate(&mut self, text: &'a Text<'a>, operand: &Operand<'a>) -> Result<Guard> {
         match operand {
             Operand::Integer(value) => Ok(Guard::new(ALWAYS, *value == 0)),
-            Operand::Not(name) => Ok(Guard::new(self.register(text, &Operand::Name(name), RegisterClass::Predicate)?, true)),
+            Operand::Not(name) => {
+                Ok(Guard::new(self.register(text, &Operand::Name(name), RegisterClass::Predicate)?, true))
+            }
             _ => Ok(Guard::new(self.register(text, operand, RegisterClass::Predicate)?, false)),
         }
     }
@@ -320,7 +326,7 @@ impl<'a> Builder<'a, '_> {
                 self.source(text, operand, *ty, relaxed)?
             };
         }
-        self.emit(Operation::Alu { function: selected.function, operands }, guard);
+        self.emit_alu(&selected, operands, guard);
         Ok(())
     }
 
@@ -335,7 +341,10 @@ impl<'a> Builder<'a, '_> {
             }
             _ => class_of(ty),
         };
-        if relaxed && class != class_of(ty) && matches!((class, ty.bits()), (RegisterClass::Bits16, 32 | 64) | (RegisterClass::Bits32, 64)) {
+        if relaxed
+            && class != class_of(ty)
+            && matches!((class, ty.bits()), (RegisterClass::Bits16, 32 | 64) | (RegisterClass::Bits32, 64))
+        {
             return Err(refuse(text, "the destination register is narrower than the type"));
         }
         self.register(text, operand, class)

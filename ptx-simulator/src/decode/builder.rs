@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::flow::{AluTypes, analyse};
 use super::program::*;
 use super::{Kernel, KernelInfo, KernelParameter, Tables, unsupported};
-use crate::alu::{ALWAYS, CARRY};
+use crate::alu::{ALWAYS, CARRY, Operands, Selected};
 use crate::error::LoadError;
 use crate::parse::syntax::{Function, Location, RegisterClass, Space, Statement, Variable};
 
@@ -80,6 +81,8 @@ pub(super) struct Builder<'a, 't> {
     local_end: u64,
     pub scopes: Vec<Scope<'a>>,
     pub place: InstructionPlace,
+    /// What each lane-wise instruction of the code reads and writes.
+    alu_types: Vec<Option<AluTypes>>,
     /// Instruction index of each label of the function at hand, once it's reached.
     labels: Vec<Option<u32>>,
     /// Instructions of the function at hand whose targets are label numbers still.
@@ -100,7 +103,11 @@ impl<'a, 't> Builder<'a, 't> {
         Builder {
             tables,
             files,
-            program: Program { predicates: CARRY.max(ALWAYS) + 1, cleared_predicates: vec![CARRY], ..Program::default() },
+            program: Program {
+                predicates: CARRY.max(ALWAYS) + 1,
+                cleared_predicates: vec![CARRY],
+                ..Program::default()
+            },
             constants: HashMap::new(),
             specials: HashMap::new(),
             shared: HashMap::new(),
@@ -109,6 +116,7 @@ impl<'a, 't> Builder<'a, 't> {
             local_end: 0,
             scopes: Vec::new(),
             place: InstructionPlace::default(),
+            alu_types: Vec::new(),
             labels: Vec::new(),
             branches: Vec::new(),
             list_targets: Vec::new(),
@@ -249,6 +257,9 @@ impl<'a, 't> Builder<'a, 't> {
         self.program.constants = self.constants.iter().map(|(constant, row)| (*row, *constant)).collect();
         self.program.constants.sort_unstable_by_key(|(row, _)| *row);
         self.program.specials = self.specials.iter().map(|(special, row)| (*row, *special)).collect();
+        let functions = self.callees.iter().filter_map(|callee| callee.start);
+        let entries: Vec<u32> = std::iter::once(0).chain(functions).collect();
+        analyse(&mut self.program, &self.alu_types, &entries);
         Ok(())
     }
 
@@ -291,7 +302,7 @@ impl<'a, 't> Builder<'a, 't> {
             _ => 1,
         };
         let row = self.allocate_rows(count);
-        self.program.cleared_rows.extend(row..row + count);
+        self.program.register_rows.extend((row..row + count).map(|part| (part, row)));
         Binding::Register { row, class }
     }
 
@@ -547,6 +558,13 @@ impl<'a, 't> Builder<'a, 't> {
     pub fn emit(&mut self, operation: Operation, guard: Guard) {
         self.program.code.push(Instruction { operation, guard });
         self.program.places.push(self.place);
+        self.alu_types.push(None);
+    }
+
+    pub fn emit_alu(&mut self, selected: &Selected, operands: Operands, guard: Guard) {
+        self.emit(Operation::Alu { function: selected.function, operands }, guard);
+        let types = AluTypes { destinations: selected.destinations, sources: selected.sources };
+        *self.alu_types.last_mut().expect("an instruction was just added") = Some(types);
     }
 
     pub fn emit_branch(&mut self, label: usize, guard: Guard) {

@@ -144,6 +144,7 @@ impl<'a> Builder<'a, '_> {
                     signed: false,
                     wide,
                     address,
+                    pattern: Pattern::None,
                     data,
                 };
                 self.emit(if into { Operation::Store(access) } else { Operation::Load(access) }, guard);
@@ -166,7 +167,7 @@ impl<'a> Builder<'a, '_> {
                     sources: [source, UNUSED, UNUSED, UNUSED],
                     extra: selected.extra,
                 };
-                self.emit(Operation::Alu { function: selected.function, operands }, guard);
+                self.emit_alu(&selected, operands, guard);
             }
             (Slot::Register { .. }, Some(_)) => {
                 return Err(refuse(text, "a parameter variable stands where the function has a register"));
@@ -206,7 +207,6 @@ impl<'a> Builder<'a, '_> {
             ["warp", "sync"] => {
                 let operands = self.operands(text, 1..=1)?;
                 let members = self.source32(text, &operands[0])?;
-                self.program.communicates = true;
                 self.emit(Operation::WarpBarrier { members }, guard);
                 return Ok(());
             }
@@ -230,6 +230,10 @@ impl<'a> Builder<'a, '_> {
             _ => &self.operands(text, 3..=4)?[1..],
         };
         let number = self.source32(text, &operands[0])?;
+        let fixed = match operands[0] {
+            Operand::Integer(number) => Some(number.min(u64::from(u8::MAX)) as u8),
+            _ => None,
+        };
         let reduces = !matches!(kind, BarrierKind::Synchronize | BarrierKind::Arrive);
         let (count, predicate) = match (operands, reduces) {
             ([_, count, predicate], true) => (self.source32(text, count)?, self.predicate(text, predicate)?),
@@ -237,7 +241,7 @@ impl<'a> Builder<'a, '_> {
             ([_, count], false) => (self.source32(text, count)?, Guard::NONE),
             _ => (NONE, Guard::NONE),
         };
-        self.emit(Operation::Barrier(Barrier { kind, number, count, predicate, destination }), guard);
+        self.emit(Operation::Barrier(Barrier { kind, number, fixed, count, predicate, destination }), guard);
         Ok(())
     }
 
@@ -272,8 +276,7 @@ impl<'a> Builder<'a, '_> {
                 };
                 let count = 2 + usize::from(sync);
                 let operands = self.operands(text, count..=count)?;
-                let class =
-                    if kind == VoteKind::Ballot { RegisterClass::Bits32 } else { RegisterClass::Predicate };
+                let class = if kind == VoteKind::Ballot { RegisterClass::Bits32 } else { RegisterClass::Predicate };
                 let destination = self.register(text, &operands[0], class)?;
                 let predicate = self.predicate(text, &operands[1])?;
                 let members = if sync { self.source32(text, &operands[2])? } else { NONE };
@@ -335,10 +338,9 @@ impl<'a> Builder<'a, '_> {
     fn with_predicate(&mut self, text: &'a Text<'a>, operand: &Operand<'a>) -> Result<(u32, u32)> {
         let class = modifier_class("b32").unwrap_or(RegisterClass::Bits32);
         match operand {
-            Operand::Pair(first, second) => Ok((
-                self.register(text, first, class)?,
-                self.register(text, second, RegisterClass::Predicate)?,
-            )),
+            Operand::Pair(first, second) => {
+                Ok((self.register(text, first, class)?, self.register(text, second, RegisterClass::Predicate)?))
+            }
             first => Ok((self.register(text, first, class)?, NONE)),
         }
     }

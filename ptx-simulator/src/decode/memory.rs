@@ -6,6 +6,8 @@ use super::program::*;
 use crate::alu::{self, Operands, Type, UNUSED};
 use crate::parse::syntax::{Instruction as Text, Operand, RegisterClass};
 
+const CONSTANT: &str = "const";
+
 /// What the modifiers of a memory instruction said.
 struct MemoryModifiers<'a> {
     target: Option<Target>,
@@ -22,7 +24,7 @@ struct MemoryModifiers<'a> {
 fn target_of(word: &str) -> Option<Target> {
     Some(match word {
         // Constants live in global memory here, at addresses of their own.
-        "global" | "const" => Target::Global,
+        "global" | CONSTANT => Target::Global,
         // A block is a cluster of its own, so that both windows are the same.
         "shared" | "shared::cta" | "shared::cluster" => Target::Shared,
         "local" => Target::Local,
@@ -214,6 +216,9 @@ impl<'a> Builder<'a, '_> {
         let operands = self.operands(text, 2 + extra..=2 + extra)?;
         let (data, address) = if load { (&operands[0], &operands[1]) } else { (&operands[1], &operands[0]) };
         let (address, target) = self.address(text, address, modifiers.target)?;
+        if !load && text.modifiers.contains(&CONSTANT) {
+            return Err(refuse(text, "constants can't be written"));
+        }
         if !load && target == Target::Parameter {
             return Err(refuse(text, "a kernel's parameters can't be written"));
         }
@@ -225,7 +230,16 @@ impl<'a> Builder<'a, '_> {
             return Err(refuse(text, "more than 32 bytes in one access"));
         }
         let (wide, data) = self.data(text, data, ty, modifiers.vector, load)?;
-        Ok(Access { target, bytes, count: modifiers.vector, signed: ty.is_signed(), wide, address, data })
+        Ok(Access {
+            target,
+            bytes,
+            count: modifiers.vector,
+            signed: ty.is_signed(),
+            wide,
+            address,
+            pattern: Pattern::None,
+            data,
+        })
     }
 
     pub fn load(&mut self, text: &'a Text<'a>, guard: Guard) -> Result<()> {
@@ -260,7 +274,7 @@ impl<'a> Builder<'a, '_> {
         let operands = self.operands(text, count..=count)?;
         let first = usize::from(returns);
         let (address, target) = self.address(text, &operands[first], modifiers.target)?;
-        if matches!(target, Target::Parameter | Target::Local) {
+        if matches!(target, Target::Parameter | Target::Local) || text.modifiers.contains(&CONSTANT) {
             return Err(refuse(text, "atomics work on global and shared memory"));
         }
         self.synchronizes(target);
@@ -310,14 +324,14 @@ impl<'a> Builder<'a, '_> {
             sources: [source, window, UNUSED, UNUSED],
             extra: selected.extra,
         };
-        self.emit(Operation::Alu { function: selected.function, operands }, guard);
+        self.emit_alu(&selected, operands, guard);
         Ok(())
     }
 
     pub fn isspacep(&mut self, text: &'a Text<'a>, guard: Guard) -> Result<()> {
         let space = match text.modifiers[..] {
-            ["const"] => return Err(refuse(text, "constants are not told apart from global memory")),
-            [word] => target_of(word),
+            [CONSTANT] => Some(AddressSpace::Constant),
+            [word] => target_of(word).map(AddressSpace::from),
             _ => None,
         };
         let Some(space) = space else { return Err(refuse(text, "one state space is needed")) };

@@ -3,6 +3,7 @@
 mod body;
 mod builder;
 mod control;
+mod flow;
 mod memory;
 pub mod program;
 
@@ -69,6 +70,8 @@ pub(crate) struct Kernel {
 pub(crate) struct ModuleVariable {
     pub name: String,
     pub bytes: u64,
+    /// In the `.const` space.
+    pub constant: bool,
     /// Initial bytes; shorter than `bytes` where the rest is zero.
     pub initial: Vec<u8>,
     /// Addresses of other variables to be put into the bytes.
@@ -256,10 +259,15 @@ impl<'a> Tables<'a> {
             wide[..8].copy_from_slice(&value.to_le_bytes());
             initial.extend_from_slice(&wide[..width]);
         }
-        Ok(ModuleVariable { name: variable.name.to_owned(), bytes, initial, relocations })
+        let constant = variable.space == Space::Constant;
+        Ok(ModuleVariable { name: variable.name.to_owned(), bytes, constant, initial, relocations })
     }
 }
 
 pub(crate) fn unsupported(line: u32, text: &str, message: impl Into<String>) -> LoadError {
-    LoadError::Unsupported { line, text: text.split_whitespace().collect::<Vec<_>>().join(" "), message: message.into() }
+    LoadError::Unsupported {
+        line,
+        text: text.split_whitespace().collect::<Vec<_>>().join(" "),
+        message: message.into(),
+    }
 }

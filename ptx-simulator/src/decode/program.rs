@@ -1,6 +1,7 @@
 //! The compact form that the executor runs: every name is a row or mask index, every label an instruction index.
 
 use crate::alu::{LaneFunction, Operands};
+use crate::memory::CONSTANT_WINDOW;
 
 /// Rows or masks that aren't there (`_`, an address without a base register).
 pub const NONE: u32 = u32::MAX;
@@ -33,6 +34,8 @@ pub struct Program {
     pub specials: Vec<(u32, Special)>,
     /// Operand lists that vector accesses and packs refer to.
     pub lists: Vec<u32>,
+    /// Every row of a register, with the first row of that register.
+    pub register_rows: Vec<(u32, u32)>,
     /// Rows whose value a thread may read before it writes them: they start as zero.
     pub cleared_rows: Vec<u32>,
     pub cleared_predicates: Vec<u32>,
@@ -135,6 +138,40 @@ pub enum Target {
     Generic,
 }
 
+/// The state space that a generic address lies in, as `isspacep` tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressSpace {
+    Global,
+    Constant,
+    Shared,
+    Local,
+    Parameter,
+}
+
+impl AddressSpace {
+    /// The space of a generic address.
+    pub fn of(address: u64) -> AddressSpace {
+        match address {
+            SHARED_WINDOW.. if address < SHARED_WINDOW + WINDOW_BYTES => AddressSpace::Shared,
+            LOCAL_WINDOW.. if address < LOCAL_WINDOW + WINDOW_BYTES => AddressSpace::Local,
+            PARAMETER_WINDOW.. if address < PARAMETER_WINDOW + WINDOW_BYTES => AddressSpace::Parameter,
+            CONSTANT_WINDOW.. if address < CONSTANT_WINDOW + WINDOW_BYTES => AddressSpace::Constant,
+            _ => AddressSpace::Global,
+        }
+    }
+}
+
+impl From<Target> for AddressSpace {
+    fn from(target: Target) -> AddressSpace {
+        match target {
+            Target::Global | Target::Generic => AddressSpace::Global,
+            Target::Shared => AddressSpace::Shared,
+            Target::Local => AddressSpace::Local,
+            Target::Parameter => AddressSpace::Parameter,
+        }
+    }
+}
+
 /// An address operand.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
@@ -143,6 +180,20 @@ pub struct Address {
     /// Whether the base has 64 bits.
     pub wide: bool,
     pub offset: i64,
+}
+
+/// Address analyses that a basic block can keep at a time.
+pub const PATTERN_SLOTS: u8 = 32;
+
+/// Whether an access uses an analysis of its base addresses, and whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Not worth it, or not possible.
+    None,
+    /// Analyses the base and leaves the result in the slot.
+    New(u8),
+    /// The base hasn't changed since the access that filled the slot.
+    Known(u8),
 }
 
 /// A load or store.
@@ -158,6 +209,7 @@ pub struct Access {
     /// Whether the data registers have 64 bits.
     pub wide: bool,
     pub address: Address,
+    pub pattern: Pattern,
     /// The data row; with more than one element, the index of the first of `count` rows in [`Program::lists`].
     pub data: u32,
 }
@@ -221,6 +273,8 @@ pub struct Barrier {
     pub kind: BarrierKind,
     /// Row of the barrier's number.
     pub number: u32,
+    /// The number, if it's the same for all.
+    pub fixed: Option<u8>,
     /// Row of the thread count, or [`NONE`] for all threads of the block.
     pub count: u32,
     /// Guard-encoded predicate of a reduction.
@@ -282,7 +336,7 @@ pub enum Operation {
     IsSpace {
         destination: u32,
         source: u32,
-        space: Target,
+        space: AddressSpace,
     },
     Branch {
         target: u32,

@@ -68,7 +68,8 @@ impl Block {
     /// Bytes that a block of this launch needs.
     pub fn bytes(launch: &Launch<'_>) -> u64 {
         let program = launch.program;
-        let per_warp = (u64::from(program.rows) + u64::from(program.local_words)) * 128 + u64::from(program.predicates) * 4;
+        let per_warp =
+            (u64::from(program.rows) + u64::from(program.local_words)) * 128 + u64::from(program.predicates) * 4;
         per_warp * u64::from(launch.warps) + u64::from(launch.shared_bytes)
     }
 

@@ -1,11 +1,12 @@
 //! One launch: what all its blocks share, and how they're spread over the cores.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::block::Block;
 use super::fault::Fault;
 use super::run::{Executor, Progress};
+use crate::decode::Module;
 use crate::decode::program::Program;
 use crate::error::{AllocateError, LaunchErrorKind};
 use crate::memory::GlobalMemory;
@@ -20,6 +21,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 
 /// What the blocks of a launch have in common.
 pub(crate) struct Launch<'a> {
+    pub module: &'a Module,
     pub program: &'a Program,
     pub memory: &'a GlobalMemory,
     /// The kernel's parameters, in units that keep them aligned.
@@ -73,7 +75,8 @@ impl Launch<'_> {
                     let Some(mut block) = Block::new(self) else {
                         return fail(self.out_of_memory());
                     };
-                    let mut executor = Executor::new(self, NoObserver);
+                    let mut observer = NoObserver;
+                    let mut executor = Executor::new(self, &mut observer);
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         // Blocks before a failed one still run: one of them may fail, too, and come first.

@@ -7,6 +7,7 @@ mod block;
 mod collective;
 mod fault;
 mod launch;
+mod pattern;
 mod run;
 mod warp;
 

@@ -18,11 +18,19 @@ pub(super) const NO_FRAME: u32 = 0;
 pub(super) enum State {
     Runnable,
     /// At a barrier of the block; the instruction counter stands behind it already.
-    AtBarrier { number: u32, kind: BarrierKind, destination: u32 },
+    AtBarrier {
+        number: u32,
+        kind: BarrierKind,
+        destination: u32,
+    },
     /// Before an instruction that needs lanes which aren't here yet.
-    Gathering { members: u32 },
+    Gathering {
+        members: u32,
+    },
     /// At `bar.warp.sync`; the instruction counter stands behind it already.
-    AtWarpBarrier { members: u32 },
+    AtWarpBarrier {
+        members: u32,
+    },
 }
 
 /// Lanes at the same place.
@@ -160,8 +168,7 @@ impl Warp {
                 continue;
             }
             // Smaller is better: favoured ones, then deep ones, then low ones.
-            let rank =
-                (group.favoured_until <= self.executed, !self.frames[group.frame as usize].depth, group.pc);
+            let rank = (group.favoured_until <= self.executed, !self.frames[group.frame as usize].depth, group.pc);
             if best.is_none_or(|(_, best)| rank < best) {
                 best = Some((index, rank));
             }
@@ -212,11 +219,8 @@ impl Warp {
             group.last_turn = executed;
             group.favoured_until = 0;
         }
-        let next = self
-            .groups
-            .iter_mut()
-            .filter(|group| group.state == State::Runnable)
-            .min_by_key(|group| group.last_turn);
+        let next =
+            self.groups.iter_mut().filter(|group| group.state == State::Runnable).min_by_key(|group| group.last_turn);
         if let Some(group) = next {
             group.favoured_until = executed + slice;
         }

@@ -166,7 +166,7 @@ impl<'a> Lexer<'a> {
             "0f" | "0F" | "0d" | "0D" => return Err(self.error("a floating-point literal of the wrong length")),
             _ => {}
         }
-        let exponent = word.ends_with(['e', 'E']) && !prefix.eq_ignore_ascii_case("0x");
+        let exponent = word.contains(['e', 'E']) && !prefix.eq_ignore_ascii_case("0x");
         let fraction = self.peek(0) == Some(b'.') && self.peek(1).is_some_and(|byte| byte.is_ascii_digit());
         let fraction_end = self.peek(0) == Some(b'.') && !self.peek(1).is_some_and(is_name_start);
         if word.bytes().all(|byte| byte.is_ascii_digit()) && (fraction || fraction_end) || exponent {
@@ -191,7 +191,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn error(&self, message: &str) -> ParseError {
-        ParseError { line: self.line, text: self.text.lines().nth(self.line as usize - 1).unwrap_or("").trim().to_owned(), message: message.to_owned() }
+        ParseError {
+            line: self.line,
+            text: self.text.lines().nth(self.line as usize - 1).unwrap_or("").trim().to_owned(),
+            message: message.to_owned(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ type Result<T> = std::result::Result<T, ParseError>;
 /// Parses the text of one PTX module.
 pub fn parse(text: &str) -> Result<Module<'_>> {
     let tokens = tokenize(text)?;
-    Parser { text, tokens, position: 0, nesting: 0 }.module()
+    Parser { text, tokens, position: 0, nesting: 0, in_call: false }.module()
 }
 
 struct Parser<'a> {
@@ -24,6 +24,8 @@ struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     position: usize,
     nesting: u32,
+    /// Whether the instruction at hand is a call, whose parentheses hold lists; others' hold constant expressions.
+    in_call: bool,
 }
 
 /// The part of a variable declaration that several names after it may share.
@@ -73,14 +75,6 @@ impl<'a> Parser<'a> {
 
     fn expect(&mut self, character: char) -> Result<()> {
         if self.eat(character) { Ok(()) } else { Err(self.error(format!("expected `{character}`"))) }
-    }
-
-    fn eat_dot(&mut self, word: &str) -> bool {
-        let found = self.kind() == TokenKind::Dot(word);
-        if found {
-            self.advance();
-        }
-        found
     }
 
     fn name(&mut self, what: &str) -> Result<&'a str> {
@@ -424,9 +418,7 @@ impl<'a> Parser<'a> {
                 self.expect(')')?;
                 Initializer::Address { name, offset, mask: Some(mask) }
             }
-            TokenKind::Punctuation('-')
-                if matches!(self.ahead(1), TokenKind::Float32(_) | TokenKind::Float64(_)) =>
-            {
+            TokenKind::Punctuation('-') if matches!(self.ahead(1), TokenKind::Float32(_) | TokenKind::Float64(_)) => {
                 self.advance();
                 match self.advance().kind {
                     TokenKind::Float32(bits) => Initializer::Float32(bits ^ 1 << 31),
@@ -445,7 +437,8 @@ impl<'a> Parser<'a> {
         while self.is('+') || self.is('-') {
             let negative = self.is('-');
             self.advance();
-            let value = self.unary_constant()? as i64;
+            // Products bind tighter than the sum that an offset is.
+            let value = self.nested(|parser| parser.binary_constant(5))? as i64;
             offset = if negative { offset.wrapping_sub(value) } else { offset.wrapping_add(value) };
         }
         Ok(offset)
@@ -539,16 +532,8 @@ impl<'a> Parser<'a> {
         }
         let name = self.name("the name of a function")?;
         let parameters = if self.is('(') { self.parameters()? } else { Vec::new() };
-        let mut function = Function {
-            name,
-            entry,
-            line,
-            returns,
-            parameters,
-            max_threads: None,
-            exact_threads: false,
-            body: None,
-        };
+        let mut function =
+            Function { name, entry, line, returns, parameters, max_threads: None, exact_threads: false, body: None };
         loop {
             match self.kind() {
                 TokenKind::Dot(word @ ("maxntid" | "reqntid")) => {
@@ -822,6 +807,7 @@ impl<'a> Parser<'a> {
             self.advance();
             modifiers.push(word);
         }
+        self.in_call = opcode == "call";
         let mut operands = Vec::new();
         while !self.is(';') {
             if self.kind() == TokenKind::End || self.is('}') {
@@ -900,7 +886,7 @@ impl<'a> Parser<'a> {
                 self.advance();
                 Ok(Operand::Vector(self.operand_list('}')?))
             }
-            TokenKind::Punctuation('(') if !self.constant_follows() => {
+            TokenKind::Punctuation('(') if self.in_call => {
                 self.advance();
                 Ok(Operand::List(self.operand_list(')')?))
             }
@@ -914,12 +900,6 @@ impl<'a> Parser<'a> {
                 Ok(Operand::Integer(value))
             }
         }
-    }
-
-    /// Whether the parenthesis ahead opens a constant expression: `(-1)`, `(2+3)*4`, but not a call's `(5)` list,
-    /// which reads the same and means the same once it's a list of one number.
-    fn constant_follows(&self) -> bool {
-        matches!(self.ahead(1), TokenKind::Dot("s64" | "u64"))
     }
 
     fn address(&mut self) -> Result<Operand<'a>> {
@@ -1034,7 +1014,8 @@ mod tests {
 
     #[test]
     fn an_error_names_line_and_text() {
-        let error = parse(".version 8.0\n.target sm_70\n.address_size 64\n.entry k() {\n  add.s32 %r1 %r2;\n}").unwrap_err();
+        let error =
+            parse(".version 8.0\n.target sm_70\n.address_size 64\n.entry k() {\n  add.s32 %r1 %r2;\n}").unwrap_err();
         assert_eq!(error.line, 5);
         assert_eq!(error.text, "add.s32 %r1 %r2;");
     }

@@ -18,7 +18,6 @@ pub struct Module<'a> {
 /// State spaces of variables and memory instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    Generic,
     Global,
     Constant,
     Shared,
@@ -163,7 +162,10 @@ pub enum Operand<'a> {
     /// `{a, b}`.
     Vector(Vec<Operand<'a>>),
     /// `[base + offset]`.
-    Address { base: Option<&'a str>, offset: i64 },
+    Address {
+        base: Option<&'a str>,
+        offset: i64,
+    },
     /// `a|b`, for instance two predicate destinations.
     Pair(Box<Operand<'a>>, Box<Operand<'a>>),
     /// `!p` or `-x`-like logical negation of a predicate.

@@ -83,9 +83,9 @@ fn register_tiles_with_vector_loads_and_double_sums() {
     let want: Vec<f32> = (0..rows * columns)
         .map(|i| {
             let (row, column) = (i / columns, i % columns);
-            (0..inner).fold(0.0f64, |sum, k| {
-                f64::from(a[row * inner + k]).mul_add(f64::from(b[k * columns + column]), sum)
-            }) as f32
+            (0..inner)
+                .fold(0.0f64, |sum, k| f64::from(a[row * inner + k]).mul_add(f64::from(b[k * columns + column]), sum))
+                as f32
         })
         .collect();
     assert_eq!(bits(&got), bits(&want));

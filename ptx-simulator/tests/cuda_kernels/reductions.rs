@@ -24,7 +24,7 @@ fn a_tree_in_dynamic_shared_memory_sums_each_block() {
             .map(|block| {
                 (0..count as u32)
                     .filter(|i| i / threads % blocks == block)
-                    .fold(0, |sum, i| sum.wrapping_add(input[i as usize]))
+                    .fold(0u32, |sum, i| sum.wrapping_add(input[i as usize]))
             })
             .collect();
         assert_eq!(partial, want, "{blocks} blocks of {threads}");
@@ -35,7 +35,8 @@ fn a_tree_in_dynamic_shared_memory_sums_each_block() {
 fn shuffle_sum(lanes: &[f32]) -> f32 {
     let mut values: Vec<f32> = lanes.to_vec();
     for offset in [16, 8, 4, 2, 1] {
-        values = (0..32).map(|lane| values[lane] + values[if lane + offset < 32 { lane + offset } else { lane }]).collect();
+        values =
+            (0..32).map(|lane| values[lane] + values[if lane + offset < 32 { lane + offset } else { lane }]).collect();
     }
     values[0]
 }

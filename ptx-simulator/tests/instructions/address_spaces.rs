@@ -147,7 +147,7 @@ fn parameters_of_every_type_arrive() {
     let arguments = [
         Argument::Pointer(output),
         Argument::U8(200),
-        Argument::I16(-300),
+        Argument::U16(-300i16 as u16),
         Argument::F32(1.25),
         Argument::F64(-2.5),
         Argument::U32(4_000_000_000),

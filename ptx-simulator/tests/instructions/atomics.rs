@@ -28,11 +28,7 @@ fn after_all(space: &str, operation: &str, kind: &str, start: u64, multiplier: u
     let value = if wide { "%rd6" } else { "%r10" };
     let narrow = if wide { "" } else { "cvt.u32.u64 %r10, %rd6;" };
     let float_operand = if kind.starts_with('f') {
-        let wide_float = if kind == "f32" {
-            "cvt.rn.f32.u64 %f1, %rd5;"
-        } else {
-            "cvt.rn.f64.u64 %d1, %rd5;"
-        };
+        let wide_float = if kind == "f32" { "cvt.rn.f32.u64 %f1, %rd5;" } else { "cvt.rn.f64.u64 %d1, %rd5;" };
         wide_float
     } else {
         operand
@@ -92,8 +88,20 @@ fn step(operation: &str, kind: &str, old: u64, operand: u64) -> u64 {
         "max" if kind.starts_with('s') => signed(old).max(signed(operand)) as u64,
         "min" => old.min(operand),
         "max" => old.max(operand),
-        "inc" => if old >= operand { 0 } else { old + 1 },
-        "dec" => if old == 0 || old > operand { operand } else { old - 1 },
+        "inc" => {
+            if old >= operand {
+                0
+            } else {
+                old + 1
+            }
+        }
+        "dec" => {
+            if old == 0 || old > operand {
+                operand
+            } else {
+                old - 1
+            }
+        }
         other => unreachable!("{other} is no operation of this table"),
     };
     if kind.ends_with("64") { result } else { result & 0xffff_ffff }
@@ -133,7 +141,11 @@ fn reductions_lose_no_update_in_any_space() {
                 let operand = if kind.ends_with("64") || kind == "f32" { operand } else { operand & 0xffff_ffff };
                 step(operation, kind, old, operand)
             });
-            assert_eq!(after_all(space, operation, kind, start, multiplier, offset), want, "{space} {operation}.{kind}");
+            assert_eq!(
+                after_all(space, operation, kind, start, multiplier, offset),
+                want,
+                "{space} {operation}.{kind}"
+            );
         }
     }
 }

@@ -4,7 +4,13 @@ use crate::support::run_body;
 
 #[test]
 fn a_barrier_separates_writes_from_reads() {
-    for barrier in ["bar.sync 0;", "barrier.sync 0;", "barrier.sync.aligned 3;", "mov.u32 %r9, 2; bar.sync %r9;", "bar.cta.sync 1;"] {
+    for barrier in [
+        "bar.sync 0;",
+        "barrier.sync 0;",
+        "barrier.sync.aligned 3;",
+        "mov.u32 %r9, 2; bar.sync %r9;",
+        "bar.cta.sync 1;",
+    ] {
         let got: Vec<u32> = run_body(
             "",
             &format!(

@@ -100,7 +100,7 @@ fn any_instruction_can_be_predicated_and_negated() {
         .map(|i| {
             let p0 = i & 2 != 0;
             let value = if p0 { 11 } else { 5 } << if i < 20 { 4 } else { 0 };
-            value + if (if i < 20 { p0 } else { i == 21 }) { 1000 } else { 0 }
+            value + if if i < 20 { p0 } else { i == 21 } { 1000 } else { 0 }
         })
         .collect();
     assert_eq!(got[1..], want);

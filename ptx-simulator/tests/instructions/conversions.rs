@@ -3,7 +3,7 @@
 use super::floats::{canonical, flush};
 use super::rounding::to_single;
 use crate::support::family::Family;
-use crate::support::values::{Random, bf16s, f16s, f32s, f64s, i16s, i32s, i64s, u16s, u32s, u64s};
+use crate::support::values::{Random, bf16s, f16_from, f16s, f32s, f64s, i16s, i32s, i64s, u16s, u32s, u64s};
 use half::{bf16, f16};
 
 #[test]
@@ -124,9 +124,11 @@ fn floating_point_becomes_whole_numbers_clamped_to_the_range() {
 fn floating_point_rounds_to_integral_values() {
     let mut family = Family::new();
     for mode in INTEGER_MODES {
-        family.unary(&format!("cvt.{mode}.f32.f32 %r, %a;"), &singles(), |a| {
-            canonical(integral(mode, a.into()) as f32)
-        });
+        family.unary(
+            &format!("cvt.{mode}.f32.f32 %r, %a;"),
+            &singles(),
+            |a| canonical(integral(mode, a.into()) as f32),
+        );
         family.unary(&format!("cvt.{mode}.f64.f64 %r, %a;"), &doubles(), |a| integral(mode, a));
         family.unary(&format!("cvt.{mode}.ftz.f32.f32 %r, %a;"), &singles(), |a| {
             canonical(integral(mode, flush(a).into()) as f32)
@@ -166,16 +168,30 @@ fn whole_numbers_become_floating_point_rounded_as_told() {
         family.unary(&format!("cvt.{mode}.f64.s64 %r, %a;"), &i64s(), |a| double_from(a.into()));
         family.unary(&format!("cvt.{mode}.f64.u64 %r, %a;"), &u64s(), |a| double_from(a.into()));
     }
-    family.unary("cvt.rn.f16.s32 %r, %a;", &i32s(), |a| f16::from_f64(a.into()));
-    family.unary("cvt.rn.f16.u16 %r, %a;", &u16s(), |a| f16::from_f64(a.into()));
+    family.unary("cvt.rn.f16.s32 %r, %a;", &i32s(), |a| f16_from(a.into()));
+    family.unary("cvt.rn.f16.u16 %r, %a;", &u16s(), |a| f16_from(a.into()));
 }
 
 #[test]
 fn single_and_double_precision_convert_both_ways() {
     let mut family = Family::new();
     family.unary("cvt.f64.f32 %r, %a;", &f32s(), f64::from);
-    let mut values = f64s();
-    values.extend([1.0 + f64::EPSILON, 1.0 + 2f64.powi(-24), 1.0 + 3.0 * 2f64.powi(-24), 1e39, -1e39, 1e-46, 3.4028235677973366e38]);
+    // Which NaN a double's NaN becomes is open; that it becomes one isn't.
+    family.unary(
+        "{ .reg .f32 %x; .reg .pred %p; cvt.rn.f32.f64 %x, %a; testp.notanumber.f32 %p, %x; selp.u32 %r, 1, 0, %p; }",
+        &f64s(),
+        |a: f64| u32::from(a.is_nan()),
+    );
+    let mut values: Vec<f64> = f64s().into_iter().filter(|value| !value.is_nan()).collect();
+    values.extend([
+        1.0 + f64::EPSILON,
+        1.0 + 2f64.powi(-24),
+        1.0 + 3.0 * 2f64.powi(-24),
+        1e39,
+        -1e39,
+        1e-46,
+        3.4028235677973366e38,
+    ]);
     for mode in ["rn", "rz", "rm", "rp"] {
         family.unary(&format!("cvt.{mode}.f32.f64 %r, %a;"), &values, |a| canonical(to_single(mode, a, 0.0)));
     }
@@ -214,8 +230,12 @@ fn halves_convert_to_and_from_wider_formats() {
         // The bits move up as they are.
         f32::from_bits(u32::from(a.to_bits()) << 16)
     });
-    let doubles: Vec<f64> = f64s().into_iter().chain([1.00048828125000001, 65519.99999999, 2.98023223876953125e-8]).collect();
-    family.unary("cvt.rn.f16.f64 %r, %a;", &doubles, |a| canonical_f16(f16::from_f64(a)));
+    // Just beside ties: rounding by way of single precision would go wrong.
+    let tie = 1.0 + 2f64.powi(-11);
+    let beside =
+        [tie, tie.next_up(), tie.next_down(), 65_520.0f64.next_down(), 2f64.powi(-25).next_up(), 2f64.powi(-25)];
+    let doubles: Vec<f64> = f64s().into_iter().filter(|value| !value.is_nan()).chain(beside).collect();
+    family.unary("cvt.rn.f16.f64 %r, %a;", &doubles, f16_from);
     // Towards zero: the bits below the half's are dropped, and nothing rounds up to infinity.
     family.unary("cvt.rz.f16.f32 %r, %a;", &values, |a: f32| {
         let nearest = f16::from_f32(a);

@@ -1,22 +1,17 @@
 //! Calls of `.func`s.
 
-use crate::support::{run_body, Argument, Machine, load, module_text};
+use crate::support::{Argument, Machine, load, module_text, run_body};
 
 #[test]
 fn functions_take_several_parameters_and_give_several_results() {
     let got: Vec<u32> = run_body(
-        ".func (.param .b32 quotient, .param .b32 remainder) divide(.param .b32 a, .param .b32 b)
+        ".func (.reg .u32 %quotient, .reg .u32 %remainder) divide(.reg .u32 %a, .reg .u32 %b)
         {
-            .reg .u32 %a, %b, %q;
-            ld.param.u32 %a, [a]; ld.param.u32 %b, [b];
-            div.u32 %q, %a, %b; st.param.b32 [quotient], %q; rem.u32 %q, %a, %b; st.param.b32 [remainder], %q;
+            div.u32 %quotient, %a, %b; rem.u32 %remainder, %a, %b;
             ret;
         }",
-        "{ .param .b32 p0; .param .b32 p1; .param .b32 r0; .param .b32 r1;
-        add.u32 %r2, %thread, 1000; rem.u32 %r3, %thread, 7; add.u32 %r3, %r3, 1;
-        st.param.b32 [p0], %r2; st.param.b32 [p1], %r3;
-        call.uni (r0, r1), divide, (p0, p1);
-        ld.param.b32 %r4, [r0]; ld.param.b32 %r5, [r1]; }
+        "add.u32 %r2, %thread, 1000; rem.u32 %r3, %thread, 7; add.u32 %r3, %r3, 1;
+        call.uni (%r4, %r5), divide, (%r2, %r3);
         mad.wide.u32 %rd2, %thread, 8, %out; st.global.v2.u32 [%rd2], {%r4, %r5};",
         2,
         40,

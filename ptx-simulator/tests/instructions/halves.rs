@@ -3,7 +3,7 @@
 use super::conversions::{canonical_bf16, canonical_f16};
 use super::rounding::two_sum;
 use crate::support::family::Family;
-use crate::support::values::{bf16s, f16s, u32s};
+use crate::support::values::{bf16_from, bf16s, f16_from, f16s, u32s};
 use half::{bf16, f16};
 
 /// `a * b + c` with a last bit that remembers whether anything was lost, so that a second rounding can't go wrong.
@@ -16,19 +16,19 @@ fn sticky_fma(a: f64, b: f64, c: f64) -> f64 {
 }
 
 fn fma_f16(a: f16, b: f16, c: f16) -> f16 {
-    canonical_f16(f16::from_f64(sticky_fma(a.to_f64(), b.to_f64(), c.to_f64())))
+    canonical_f16(f16_from(sticky_fma(a.to_f64(), b.to_f64(), c.to_f64())))
 }
 
 fn fma_bf16(a: bf16, b: bf16, c: bf16) -> bf16 {
-    canonical_bf16(bf16::from_f64(sticky_fma(a.to_f64(), b.to_f64(), c.to_f64())))
+    canonical_bf16(bf16_from(sticky_fma(a.to_f64(), b.to_f64(), c.to_f64())))
 }
 
 fn add_f16(a: f16, b: f16) -> f16 {
-    canonical_f16(f16::from_f64(a.to_f64() + b.to_f64()))
+    canonical_f16(f16_from(a.to_f64() + b.to_f64()))
 }
 
 fn mul_f16(a: f16, b: f16) -> f16 {
-    canonical_f16(f16::from_f64(a.to_f64() * b.to_f64()))
+    canonical_f16(f16_from(a.to_f64() * b.to_f64()))
 }
 
 fn relu_f16(a: f16) -> f16 {
@@ -62,13 +62,11 @@ fn f16_arithmetic_rounds_once() {
     family.binary("add.f16 %r, %a, %b;", &values, &values, add_f16);
     family.binary("add.rn.f16 %r, %a, %b;", &values, &values, add_f16);
     family.binary("sub.f16 %r, %a, %b;", &values, &values, |a: f16, b: f16| {
-        canonical_f16(f16::from_f64(a.to_f64() - b.to_f64()))
+        canonical_f16(f16_from(a.to_f64() - b.to_f64()))
     });
     family.binary("mul.f16 %r, %a, %b;", &values, &values, mul_f16);
     family.ternary("fma.rn.f16 %r, %a, %b, %c;", &values, &values, &values, fma_f16);
-    family.ternary("fma.rn.relu.f16 %r, %a, %b, %c;", &values, &values, &values, |a, b, c| {
-        relu_f16(fma_f16(a, b, c))
-    });
+    family.ternary("fma.rn.relu.f16 %r, %a, %b, %c;", &values, &values, &values, |a, b, c| relu_f16(fma_f16(a, b, c)));
     family.ternary("fma.rn.sat.f16 %r, %a, %b, %c;", &values, &values, &values, |a, b, c| {
         let value = fma_f16(a, b, c);
         if value > f16::ZERO { value.min(f16::ONE) } else { f16::ZERO }
@@ -90,7 +88,7 @@ fn bf16_arithmetic_rounds_once() {
     family.binary("add.bf16 %r, %a, %b;", &values, &values, |a: bf16, b: bf16| fma_bf16(a, bf16::ONE, b));
     family.binary("sub.rn.bf16 %r, %a, %b;", &values, &values, |a: bf16, b: bf16| fma_bf16(b, bf16::NEG_ONE, a));
     family.binary("mul.bf16 %r, %a, %b;", &values, &values, |a: bf16, b: bf16| {
-        canonical_bf16(bf16::from_f64(a.to_f64() * b.to_f64()))
+        canonical_bf16(bf16_from(a.to_f64() * b.to_f64()))
     });
     family.ternary("fma.rn.bf16 %r, %a, %b, %c;", &values, &values, &values, fma_bf16);
     family.ternary("fma.rn.relu.bf16 %r, %a, %b, %c;", &values, &values, &values, |a, b, c| {
@@ -119,7 +117,8 @@ fn word_of([low, high]: [f16; 2]) -> u32 {
 /// Registers with two halves each, of every edge value.
 fn pairs() -> Vec<u32> {
     let values = f16s();
-    let mut words: Vec<u32> = (0..values.len()).map(|i| word_of([values[i], values[(i * 7 + 3) % values.len()]])).collect();
+    let mut words: Vec<u32> =
+        (0..values.len()).map(|i| word_of([values[i], values[(i * 7 + 3) % values.len()]])).collect();
     words.extend(u32s());
     words
 }

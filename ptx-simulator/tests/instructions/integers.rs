@@ -131,10 +131,10 @@ fn division_truncates_and_by_zero_gives_all_ones() {
 }
 
 #[test]
-fn remainder_has_the_sign_of_the_dividend_and_by_zero_is_the_dividend() {
+fn remainder_has_the_sign_of_the_dividend_and_by_zero_is_all_ones() {
     let mut family = Family::new();
-    family.binary("rem.u32 %r, %a, %b;", &u32s(), &u32s(), |a, b| a.checked_rem(b).unwrap_or(a));
-    family.binary("rem.u64 %r, %a, %b;", &u64s(), &u64s(), |a, b| a.checked_rem(b).unwrap_or(a));
+    family.binary("rem.u32 %r, %a, %b;", &u32s(), &u32s(), |a, b| a.checked_rem(b).unwrap_or(u32::MAX));
+    family.binary("rem.u64 %r, %a, %b;", &u64s(), &u64s(), |a, b| a.checked_rem(b).unwrap_or(u64::MAX));
     let nonzero: Vec<i32> = i32s().into_iter().filter(|&b| b != 0).collect();
     family.binary("rem.s32 %r, %a, %b;", &i32s(), &nonzero, i32::wrapping_rem);
     let nonzero: Vec<i64> = i64s().into_iter().filter(|&b| b != 0).collect();
@@ -164,15 +164,11 @@ fn absolute_value_negation_minimum_maximum_and_distance() {
     family.binary("max.s64 %r, %a, %b;", &i64s(), &i64s(), i64::max);
     family.binary("max.relu.s32 %r, %a, %b;", &i32s(), &i32s(), |a, b| a.max(b).max(0));
     family.binary("min.relu.s32 %r, %a, %b;", &i32s(), &i32s(), |a, b| a.min(b).max(0));
-    family.ternary("sad.u32 %r, %a, %b, %c;", &u32s(), &u32s(), &u32s(), |a, b, c: u32| {
-        c.wrapping_add(a.abs_diff(b))
-    });
+    family.ternary("sad.u32 %r, %a, %b, %c;", &u32s(), &u32s(), &u32s(), |a, b, c: u32| c.wrapping_add(a.abs_diff(b)));
     family.ternary("sad.s32 %r, %a, %b, %c;", &i32s(), &i32s(), &i32s(), |a, b, c: i32| {
         c.wrapping_add(a.abs_diff(b) as i32)
     });
-    family.ternary("sad.u64 %r, %a, %b, %c;", &u64s(), &u64s(), &u64s(), |a, b, c: u64| {
-        c.wrapping_add(a.abs_diff(b))
-    });
+    family.ternary("sad.u64 %r, %a, %b, %c;", &u64s(), &u64s(), &u64s(), |a, b, c: u64| c.wrapping_add(a.abs_diff(b)));
 }
 
 #[test]
@@ -181,18 +177,8 @@ fn carries_and_borrows_run_through_chains() {
     // 64-bit sums and differences from 32-bit halves.
     let halves = ".reg .u32 %al, %ah, %bl, %bh, %rl, %rh; mov.b64 {%al, %ah}, %a; mov.b64 {%bl, %bh}, %b;";
     let text = |lines: &str| format!("{{ {halves} {lines} mov.b64 %r, {{%rl, %rh}}; }}");
-    family.binary(
-        &text("add.cc.u32 %rl, %al, %bl; addc.u32 %rh, %ah, %bh;"),
-        &u64s(),
-        &u64s(),
-        u64::wrapping_add,
-    );
-    family.binary(
-        &text("sub.cc.u32 %rl, %al, %bl; subc.u32 %rh, %ah, %bh;"),
-        &u64s(),
-        &u64s(),
-        u64::wrapping_sub,
-    );
+    family.binary(&text("add.cc.u32 %rl, %al, %bl; addc.u32 %rh, %ah, %bh;"), &u64s(), &u64s(), u64::wrapping_add);
+    family.binary(&text("sub.cc.u32 %rl, %al, %bl; subc.u32 %rh, %ah, %bh;"), &u64s(), &u64s(), u64::wrapping_sub);
     // The low 64 bits of a product, row by row.
     family.binary(
         &text("mul.lo.u32 %rl, %al, %bl; mul.hi.u32 %rh, %al, %bl; mad.lo.u32 %rh, %al, %bh, %rh; mad.lo.u32 %rh, %ah, %bl, %rh;"),
@@ -218,12 +204,9 @@ fn carries_and_borrows_run_through_chains() {
         |a, b| ((u128::from(a) * u128::from(b)) >> 64) as u64,
     );
     // 64-bit carries: the high half of a 128-bit sum, and of a difference.
-    family.binary(
-        "{ .reg .u64 %low; add.cc.u64 %low, %a, %b; addc.u64 %r, %a, %b; }",
-        &u64s(),
-        &u64s(),
-        |a, b| ((u128::from(a) << 64 | u128::from(a)).wrapping_add(u128::from(b) << 64 | u128::from(b)) >> 64) as u64,
-    );
+    family.binary("{ .reg .u64 %low; add.cc.u64 %low, %a, %b; addc.u64 %r, %a, %b; }", &u64s(), &u64s(), |a, b| {
+        ((u128::from(a) << 64 | u128::from(a)).wrapping_add(u128::from(b) << 64 | u128::from(b)) >> 64) as u64
+    });
     family.binary(
         "{ .reg .s64 %low; sub.cc.s64 %low, %a, %b; subc.cc.s64 %r, %b, %a; subc.s64 %r, %r, 0; }",
         &u64s(),

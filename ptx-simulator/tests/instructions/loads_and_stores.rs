@@ -110,9 +110,18 @@ fn copied(space_load: &str, class: &str, size: usize, vector: usize) {
 
 #[test]
 fn vectors_keep_their_order() {
-    for (class, size) in
-        [("u8", 1), ("s8", 1), ("b16", 2), ("u16", 2), ("b32", 4), ("u32", 4), ("f32", 4), ("b64", 8), ("f64", 8), ("s64", 8)]
-    {
+    for (class, size) in [
+        ("u8", 1),
+        ("s8", 1),
+        ("b16", 2),
+        ("u16", 2),
+        ("b32", 4),
+        ("u32", 4),
+        ("f32", 4),
+        ("b64", 8),
+        ("f64", 8),
+        ("s64", 8),
+    ] {
         for vector in [1, 2, 4] {
             if size * vector <= 16 {
                 copied("global", class, size, vector);
@@ -231,7 +240,16 @@ fn predicated_loads_and_stores_touch_nothing_when_off() {
         [&bytes_of(&(100..132u32).collect::<Vec<_>>()), &[]],
         32,
     );
-    let want: Vec<u32> =
-        (0..32).map(|i| if i >= 30 { 0 } else if i % 2 == 0 { 100 + i } else { 78 }).collect();
+    let want: Vec<u32> = (0..32)
+        .map(|i| {
+            if i >= 30 {
+                0
+            } else if i % 2 == 0 {
+                100 + i
+            } else {
+                78
+            }
+        })
+        .collect();
     assert_eq!(got, want);
 }

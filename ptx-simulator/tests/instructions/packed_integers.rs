@@ -61,12 +61,8 @@ fn pairs_of_halfwords_add_and_compare_apart() {
     family.binary("add.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| each(a, b, u16::wrapping_add));
     family.binary("min.u16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| each(a, b, u16::min));
     family.binary("max.u16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| each(a, b, u16::max));
-    family.binary("min.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| {
-        each(a, b, |x, y| (x as i16).min(y as i16) as u16)
-    });
-    family.binary("max.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| {
-        each(a, b, |x, y| (x as i16).max(y as i16) as u16)
-    });
+    family.binary("min.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| each(a, b, |x, y| (x as i16).min(y as i16) as u16));
+    family.binary("max.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| each(a, b, |x, y| (x as i16).max(y as i16) as u16));
     family.binary("max.relu.s16x2 %r, %a, %b;", &u32s(), &u32s(), |a, b| {
         each(a, b, |x, y| (x as i16).max(y as i16).max(0) as u16)
     });

@@ -5,8 +5,25 @@ use crate::support::{Argument, Machine, load, module_text, on_any_number_of_core
 #[test]
 fn indices_and_extents_in_three_dimensions() {
     let names = [
-        "tid.x", "tid.y", "tid.z", "ntid.x", "ntid.y", "ntid.z", "ctaid.x", "ctaid.y", "ctaid.z", "nctaid.x", "nctaid.y",
-        "nctaid.z", "laneid", "WARP_SZ", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge",
+        "tid.x",
+        "tid.y",
+        "tid.z",
+        "ntid.x",
+        "ntid.y",
+        "ntid.z",
+        "ctaid.x",
+        "ctaid.y",
+        "ctaid.z",
+        "nctaid.x",
+        "nctaid.y",
+        "nctaid.z",
+        "laneid",
+        "WARP_SZ",
+        "lanemask_eq",
+        "lanemask_lt",
+        "lanemask_le",
+        "lanemask_gt",
+        "lanemask_ge",
     ];
     let stores: String = names
         .iter()
@@ -33,7 +50,9 @@ fn indices_and_extents_in_three_dimensions() {
         }}",
         bytes = count * 4,
     )));
-    for (grid, block) in [([1u32, 1, 1], [32u32, 1, 1]), ([3, 2, 2], [5, 3, 4]), ([1, 4, 1], [1, 7, 9]), ([2, 1, 3], [70, 1, 2])] {
+    for (grid, block) in
+        [([1u32, 1, 1], [32u32, 1, 1]), ([3, 2, 2], [5, 3, 4]), ([1, 4, 1], [1, 7, 9]), ([2, 1, 3], [70, 1, 2])]
+    {
         let blocks: u32 = grid.iter().product();
         let threads: u32 = block.iter().product();
         let got: Vec<u32> = on_any_number_of_cores(|machine| {

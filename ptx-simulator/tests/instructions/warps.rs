@@ -43,7 +43,11 @@ fn shuffles_of_every_mode_width_and_distance() {
                 let got = shuffle(mode, &format!("mov.u32 %r7, {distance};"), clamp, u32::MAX);
                 for (lane, pair) in got.iter().enumerate() {
                     let (from, inside) = source_lane(mode, lane as u32, distance, clamp);
-                    assert_eq!(*pair, [60000 + from * 7, inside.into()], "{mode} width {width} by {distance}, lane {lane}");
+                    assert_eq!(
+                        *pair,
+                        [60000 + from * 7, inside.into()],
+                        "{mode} width {width} by {distance}, lane {lane}"
+                    );
                 }
             }
         }

@@ -23,20 +23,19 @@ impl Family {
     }
 
     /// `text` computes `%r` from `%a` and `%b`, over all pairs.
-    pub fn binary<A: Plain, B: Plain, R: Plain>(
-        &mut self,
-        text: &str,
-        a: &[A],
-        b: &[B],
-        expected: impl Fn(A, B) -> R,
-    ) {
+    pub fn binary<A: Plain, B: Plain, R: Plain>(&mut self, text: &str, a: &[A], b: &[B], expected: impl Fn(A, B) -> R) {
         let (a, b) = values::pairs(a, b);
         let kernel = kernel_text::<R>(text, &[(A::REGISTER, A::MEMORY), (B::REGISTER, B::MEMORY)]);
         let want: Vec<R> = a.iter().zip(&b).map(|(&a, &b)| expected(a, b)).collect();
         let inputs = [self.machine.upload(&a), self.machine.upload(&b)];
-        self.compare(text, &kernel, &inputs, &want, |i| {
-            format!("a = {:?} ({:#x}), b = {:?} ({:#x})", a[i], a[i].bits(), b[i], b[i].bits())
-        }, R::is_same);
+        self.compare(
+            text,
+            &kernel,
+            &inputs,
+            &want,
+            |i| format!("a = {:?} ({:#x}), b = {:?} ({:#x})", a[i], a[i].bits(), b[i], b[i].bits()),
+            R::is_same,
+        );
     }
 
     /// `text` computes `%r` from `%a`, `%b` and `%c`, over all pairs of the first two with changing third ones.
@@ -53,37 +52,35 @@ impl Family {
         let kernel = kernel_text::<R>(text, &operands);
         let want: Vec<R> = (0..a.len()).map(|i| expected(a[i], b[i], c[i])).collect();
         let inputs = [self.machine.upload(&a), self.machine.upload(&b), self.machine.upload(&c)];
-        self.compare(text, &kernel, &inputs, &want, |i| {
-            format!(
-                "a = {:?} ({:#x}), b = {:?} ({:#x}), c = {:?} ({:#x})",
-                a[i],
-                a[i].bits(),
-                b[i],
-                b[i].bits(),
-                c[i],
-                c[i].bits()
-            )
-        }, R::is_same);
+        self.compare(
+            text,
+            &kernel,
+            &inputs,
+            &want,
+            |i| {
+                format!(
+                    "a = {:?} ({:#x}), b = {:?} ({:#x}), c = {:?} ({:#x})",
+                    a[i],
+                    a[i].bits(),
+                    b[i],
+                    b[i].bits(),
+                    c[i],
+                    c[i].bits()
+                )
+            },
+            R::is_same,
+        );
     }
 
     /// An instruction that only approximates: relative error at most `relative`, or absolute error at most `absolute`.
-    pub fn approximate(
-        &mut self,
-        text: &str,
-        a: &[f32],
-        relative: f64,
-        absolute: f64,
-        expected: impl Fn(f64) -> f64,
-    ) {
+    pub fn approximate(&mut self, text: &str, a: &[f32], relative: f64, absolute: f64, expected: impl Fn(f64) -> f64) {
         let kernel = kernel_text::<f32>(text, &[(f32::REGISTER, f32::MEMORY)]);
         let want: Vec<f32> = a.iter().map(|&a| expected(a.into()) as f32).collect();
         let inputs = [self.machine.upload(a)];
         let describe = |i: usize| format!("a = {:?}", a[i]);
         self.compare(text, &kernel, &inputs, &want, describe, |got, want| {
             let difference = (f64::from(got) - f64::from(want)).abs();
-            got == want
-                || got.is_nan() && want.is_nan()
-                || difference <= absolute.max(relative * f64::from(want).abs())
+            got == want || got.is_nan() && want.is_nan() || difference <= absolute.max(relative * f64::from(want).abs())
         });
     }
 

@@ -89,7 +89,7 @@ impl Machine {
 
     /// A new allocation that holds `values`.
     pub fn upload<T: Plain>(&mut self, values: &[T]) -> DevicePointer {
-        let pointer = self.device.allocate(values.len() * T::SIZE).expect("memory for a small buffer");
+        let pointer = self.device.allocate((values.len() * T::SIZE) as u64).expect("memory for a small buffer");
         self.device.write(pointer, &bytes_of(values)).expect("a write inside its allocation");
         pointer
     }

@@ -204,6 +204,27 @@ pub fn bf16s() -> Vec<bf16> {
     values
 }
 
+/// A double as single precision, rounded to odd: a second rounding to a narrower format then can't go wrong.
+fn to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if nearest.is_nan() || f64::from(nearest) == value {
+        return nearest;
+    }
+    let bits = nearest.to_bits();
+    let towards_zero = if f64::from(nearest).abs() > value.abs() { bits - 1 } else { bits };
+    f32::from_bits(towards_zero | 1)
+}
+
+/// The nearest half, ties to even.
+pub fn f16_from(value: f64) -> f16 {
+    f16::from_f32(to_odd(value))
+}
+
+/// The nearest bfloat16, ties to even.
+pub fn bf16_from(value: f64) -> bf16 {
+    bf16::from_f32(to_odd(value))
+}
+
 /// Every pair of an element of `a` and one of `b`.
 pub fn pairs<A: Copy, B: Copy>(a: &[A], b: &[B]) -> (Vec<A>, Vec<B>) {
     a.iter().flat_map(|&x| b.iter().map(move |&y| (x, y))).unzip()

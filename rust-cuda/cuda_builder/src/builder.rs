@@ -242,7 +242,11 @@ impl CudaBuilder {
             (self.ftz, "ftz", "rustc has no switch for it, and kernels keep denormals"),
             (!self.nvvm_opts, "nvvm_opts(false)", "without optimisation a shared array is accessed as generic memory"),
             (self.optix, "optix", "rustc's PTX doesn't keep to the rules of OptiX programs"),
-            (self.override_libm, "override_libm", "there is no libdevice here: cuda_std::GpuFloat computes with the crate libm"),
+            (
+                self.override_libm,
+                "override_libm",
+                "there is no libdevice here: cuda_std::GpuFloat computes with the crate libm",
+            ),
         ];
         match refused.into_iter().find(|(asked, ..)| *asked) {
             Some((_, option, reason)) => Err(CudaBuilderError::UnsupportedOption { option, reason }),

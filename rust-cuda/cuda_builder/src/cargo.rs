@@ -106,6 +106,8 @@ fn command(job: &Job) -> Command {
         Some(EmitOption::Bitcode) => "--emit=asm,llvm-bc",
     };
     command.args(["--", emit, FEATURES]);
+    // A crate may enable these features itself, or need only some of them.
+    command.args(["-Aduplicate_features", "-Aunused_features"]);
     // PTX is what is wanted, and a linker would only make something else of it: run a program that does nothing.
     command.arg("-Clinker=true");
     // cuda_std tells LLVM which pointers point to shared memory. LLVM's own order of passes forgets that before the pass that
@@ -125,13 +127,25 @@ fn rustflags(job: &Job) -> Vec<String> {
     if let Some(feature) = job.arch.ptx_version_feature() {
         flags.push(format!("-Ctarget-feature={feature}"));
     }
-    // File names in the PTX, and in messages, as a reader knows them.
-    let mut shorten = |folder: &Path, name: &str| flags.push(format!("--remap-path-prefix={}={name}", folder.display()));
-    shorten(&job.compiler.library_source, "");
-    if let Some(workspace) = workspace_root(job.crate_root) {
-        shorten(&workspace, "");
-    }
+    flags.extend(source_folders(job).iter().map(|folder| format!("--remap-path-prefix={}=", folder.display())));
     flags
+}
+
+/// Folders whose names are left out of file names in the PTX and in messages, so that a reader sees `gpu-kernels/src/tiled.rs` or
+/// `core/src/num/f32.rs`. Where one lies in another, the later one counts.
+fn source_folders(job: &Job) -> Vec<PathBuf> {
+    let workspace = workspace_root(job.crate_root);
+    let mut folders: Vec<PathBuf> = workspace.iter().cloned().collect();
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let registries = home.map(|home| home.join("registry/src")).and_then(|folder| folder.read_dir().ok());
+    folders.extend(registries.into_iter().flatten().flatten().map(|registry| registry.path()));
+    let library = &job.compiler.library_source;
+    folders.extend(library.canonicalize());
+    folders.push(library.clone());
+    // Cargo speaks of a file inside the workspace by its path from there; the target folder, with a fetched compiler, is such a place.
+    let from_workspace = workspace.and_then(|workspace| library.strip_prefix(workspace).ok().map(Path::to_owned));
+    folders.extend(from_workspace);
+    folders
 }
 
 fn profile(job: &Job) -> Vec<String> {
@@ -271,7 +285,8 @@ impl Report {
                 }
             }
             Some("compiler-message") => {
-                let (diagnostic, rendered) = (&message["message"], message["message"]["rendered"].as_str().unwrap_or_default());
+                let (diagnostic, rendered) =
+                    (&message["message"], message["message"]["rendered"].as_str().unwrap_or_default());
                 let points_at_source = diagnostic["spans"].as_array().is_some_and(|spans| !spans.is_empty());
                 match diagnostic["level"].as_str() {
                     Some("warning") if folder == Some(&self.crate_root) && points_at_source => {

@@ -15,10 +15,7 @@ pub enum CudaBuilderError {
 
     /// An option that rustc's own back end has no equivalent for.
     #[error("the option `{option}` can't be honoured: {reason}")]
-    UnsupportedOption {
-        option: &'static str,
-        reason: &'static str,
-    },
+    UnsupportedOption { option: &'static str, reason: &'static str },
 
     /// `CUDA_BUILDER_RUSTC` names a compiler that won't do.
     #[error("CUDA_BUILDER_RUSTC is {}, which can't build kernels: {reason}", .rustc.display())]
@@ -53,7 +50,9 @@ pub enum CudaBuilderError {
     NoPtx(PathBuf),
 
     /// The crate has no kernels.
-    #[error("the PTX of {0} has no entry point: mark a function `#[cuda_std::kernel]` and make sure its module is part of the crate")]
+    #[error(
+        "the PTX of {0} has no entry point: mark a function `#[cuda_std::kernel]` and make sure its module is part of the crate"
+    )]
     NoKernels(String),
 
     /// The PTX calls a function that nothing defines, which the driver would refuse at load time.

@@ -178,10 +178,10 @@ macro_rules! gpu_float_by {
 }
 
 gpu_float_by!(
-    f32, fmodf, powf, expf, exp2f, logf, log2f, log10f, cbrtf, hypotf, sinf, cosf, tanf, asinf, acosf, atanf, atan2f, sincosf,
-    expm1f, log1pf, sinhf, coshf, tanhf, asinhf, acoshf, atanhf
+    f32, fmodf, powf, expf, exp2f, logf, log2f, log10f, cbrtf, hypotf, sinf, cosf, tanf, asinf, acosf, atanf, atan2f,
+    sincosf, expm1f, log1pf, sinhf, coshf, tanhf, asinhf, acoshf, atanhf
 );
 gpu_float_by!(
-    f64, fmod, pow, exp, exp2, log, log2, log10, cbrt, hypot, sin, cos, tan, asin, acos, atan, atan2, sincos, expm1, log1p, sinh,
-    cosh, tanh, asinh, acosh, atanh
+    f64, fmod, pow, exp, exp2, log, log2, log10, cbrt, hypot, sin, cos, tan, asin, acos, atan, atan2, sincos, expm1,
+    log1p, sinh, cosh, tanh, asinh, acosh, atanh
 );

@@ -11,7 +11,7 @@
 //! | [`shared`] | memory that the threads of a block share |
 //! | [`float`] | the mathematics of `f32` and `f64` without `std` |
 //! | [`ptr`], [`mem`] | which memory a pointer points to; how much shared memory there is |
-//! | [`cfg`] | which GPU generation the kernel is compiled for |
+//! | [`mod@cfg`] | which GPU generation the kernel is compiled for |
 //! | [`misc`] | breakpoint, profiler events, clock |
 //!
 //! On any target but `nvptx64` everything type-checks and what needs a GPU panics when called, so that one kernel crate
@@ -56,5 +56,5 @@ pub mod macro_support {
     pub use cuda_std_macros::shared_variable;
 
     #[cfg(target_arch = "nvptx64")]
-    pub use crate::shared::in_shared_memory;
+    pub use crate::shared::{shared_alignment, shared_array};
 }

@@ -37,17 +37,34 @@ macro_rules! shared_array {
     };
 }
 
-/// Tells LLVM that `pointer` lies in shared memory and is aligned to `ALIGNMENT` bytes.
+/// The alignment of a shared array of `T`, in bytes. 16 lets a thread read four `f32` at once.
+#[doc(hidden)]
+pub const fn shared_alignment<T>() -> usize {
+    if align_of::<T>() > 16 { align_of::<T>() } else { 16 }
+}
+
+/// Tells LLVM that `pointer` is the start of a shared array.
+///
+/// # Safety
+/// It has to lie in shared memory and be aligned to [`shared_alignment`].
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+#[inline(always)]
+pub unsafe fn shared_array<T>(pointer: *mut T) -> *mut T {
+    // SAFETY: the caller's promise.
+    unsafe { assume_shared(pointer, shared_alignment::<T>()) }
+}
+
+/// Tells LLVM that `pointer` lies in shared memory and is aligned to `alignment` bytes.
 ///
 /// # Safety
 /// Both have to be true.
 #[cfg(target_arch = "nvptx64")]
-#[doc(hidden)]
 #[inline(always)]
-pub unsafe fn in_shared_memory<T, const ALIGNMENT: usize>(pointer: *mut T) -> *mut T {
+unsafe fn assume_shared<T>(pointer: *mut T, alignment: usize) -> *mut T {
     // SAFETY: the caller's promise.
     unsafe {
-        core::hint::assert_unchecked(pointer.addr().is_multiple_of(ALIGNMENT));
+        core::hint::assert_unchecked(pointer.addr().is_multiple_of(alignment));
         core::hint::assert_unchecked(crate::nvvm::is_shared(pointer.cast()));
     }
     pointer
@@ -71,5 +88,5 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
         );
     }
     // SAFETY: the declaration above says so.
-    unsafe { in_shared_memory::<T, 128>(pointer) }
+    unsafe { assume_shared(pointer, 128) }
 }

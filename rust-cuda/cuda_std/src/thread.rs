@@ -5,9 +5,9 @@
 //!
 //! The numbers are special registers of the GPU, and reading one costs nothing worth saving.
 use crate::gpu_only;
-use crate::vek::{Vec2, Vec3};
 #[cfg(target_arch = "nvptx64")]
 use crate::nvvm;
+use crate::vek::{Vec2, Vec3};
 
 /// One reader of a special register each. Below the bound, which the hardware keeps, LLVM may widen an index without a
 /// sign check.
@@ -87,7 +87,8 @@ pub fn grid_dim() -> Vec3<u32> {
 pub fn index() -> u32 {
     let (grid, block) = (grid_dim(), block_dim());
     let (block_at, thread_at) = (block_idx(), thread_idx());
-    let blocks_before = block_at.x.wrapping_add(grid.x.wrapping_mul(block_at.y.wrapping_add(grid.y.wrapping_mul(block_at.z))));
+    let blocks_before =
+        block_at.x.wrapping_add(grid.x.wrapping_mul(block_at.y.wrapping_add(grid.y.wrapping_mul(block_at.z))));
     let threads_before = thread_at.x + block.x * (thread_at.y + block.y * thread_at.z);
     blocks_before.wrapping_mul(block.product()).wrapping_add(threads_before)
 }

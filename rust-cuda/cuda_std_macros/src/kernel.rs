@@ -180,15 +180,17 @@ mod tests {
     }
 
     fn faults(item: TokenStream) -> Vec<String> {
-        expand(TokenStream::new(), item).map_or_else(
-            |error| error.into_iter().map(|fault| fault.to_string()).collect(),
-            |_| Vec::new(),
-        )
+        expand(TokenStream::new(), item)
+            .map_or_else(|error| error.into_iter().map(|fault| fault.to_string()).collect(), |_| Vec::new())
     }
 
     #[test]
     fn a_kernel_is_a_ptx_entry_on_the_gpu_and_a_plain_function_elsewhere() {
-        let text = expanded(quote!(pub unsafe fn add(a: *const f32, n: usize) { body(a, n) }));
+        let text = expanded(quote!(
+            pub unsafe fn add(a: *const f32, n: usize) {
+                body(a, n)
+            }
+        ));
         assert!(text.contains(r#"pub unsafe extern "ptx-kernel" fn add (a : * const f32 , n : usize)"#), "{text}");
         assert!(text.contains("# [unsafe (no_mangle)]"), "{text}");
         assert!(text.contains("pub unsafe fn add (a : * const f32 , n : usize)"), "{text}");
@@ -196,14 +198,20 @@ mod tests {
 
     #[test]
     fn a_slice_arrives_as_pointer_and_length_under_its_own_name() {
-        let text = expanded(quote!(unsafe fn sum<'a>(first: u32, mut values: &'a [f32]) {}));
+        let text = expanded(quote!(
+            unsafe fn sum<'a>(first: u32, mut values: &'a [f32]) {}
+        ));
         assert!(text.contains("(first : u32 , slice_1_pointer : * const f32 , slice_1_length : usize)"), "{text}");
         assert!(text.contains("let mut values : & 'a [f32] ="), "{text}");
     }
 
     #[test]
     fn every_fault_of_a_signature_is_reported_at_once() {
-        let all = faults(quote!(fn wrong<T>(&self, x: T) -> u32 { 0 }));
+        let all = faults(quote!(
+            fn wrong<T>(&self, x: T) -> u32 {
+                0
+            }
+        ));
         let expected = ["unsafe fn", "returns nothing", "generic", "free function"];
         assert_eq!(all.len(), expected.len(), "{all:?}");
         for text in expected {
@@ -213,7 +221,9 @@ mod tests {
 
     #[test]
     fn hints_of_the_published_crate_are_taken_and_others_refused() {
-        let item = quote!(unsafe fn f() {});
+        let item = quote!(
+            unsafe fn f() {}
+        );
         assert!(expand(quote!(grid_dim = 2d, block_dim = 1D), item.clone()).is_ok());
         assert!(expand(quote!(grid_dim = 4d), item.clone()).is_err());
         assert!(expand(quote!(warp_dim = 1d), item).is_err());

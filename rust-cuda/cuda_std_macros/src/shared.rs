@@ -28,21 +28,16 @@ pub fn expand(input: TokenStream) -> Result<TokenStream> {
     let declaration = format!(".shared .align {{alignment}} .b8 {name}[{{bytes}}];");
     let address = format!("mov.u64 {{0}}, {name}; cvta.shared.u64 {{0}}, {{0}};");
     Ok(quote! {{
-        // `global_asm!` is an item, and a macro in a function can only place it inside another item.
+        // `global_asm!` is an item, and a macro in a function can only place it inside another item. Nothing else may be in there that
+        // could hide a name of the surrounding module.
         #[cfg(target_arch = "nvptx64")]
-        #[allow(unused_imports, non_snake_case, clippy::wildcard_imports)]
+        #[allow(unused_imports, clippy::wildcard_imports)]
         mod shared_variable {
             use super::*;
-            pub const LENGTH: usize = #length;
-            pub const ALIGNMENT: usize = if ::core::mem::align_of::<#element>() > 16 {
-                ::core::mem::align_of::<#element>()
-            } else {
-                16
-            };
             ::core::arch::global_asm!(
                 #declaration,
-                alignment = const ALIGNMENT,
-                bytes = const ::core::mem::size_of::<#element>() * LENGTH,
+                alignment = const #cuda_std::macro_support::shared_alignment::<#element>(),
+                bytes = const ::core::mem::size_of::<#element>() * (#length),
             );
         }
 
@@ -55,7 +50,7 @@ pub fn expand(input: TokenStream) -> Result<TokenStream> {
                 ::core::arch::asm!(#address, out(reg64) pointer, options(pure, nomem, nostack));
             }
             // SAFETY: the declaration above says so.
-            unsafe { #cuda_std::macro_support::in_shared_memory::<#element, { shared_variable::ALIGNMENT }>(pointer) }
+            unsafe { #cuda_std::macro_support::shared_array(pointer) }
         }
 
         // On the CPU nothing declares the array, so its length is only type-checked.

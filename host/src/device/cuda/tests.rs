@@ -1,5 +1,6 @@
-//! What the GPU's door makes of a driver's answers, tried on a stand-in for the driver (see its source in the crate `libcuda`), so that it's tested on
-//! machines without a GPU too. The arithmetic of kernels is tested elsewhere, on real devices.
+//! What the GPU's door makes of a driver's answers, tried on a stand-in for the driver (see its source in the crate
+//! `libcuda`), so that it's tested on machines without a GPU too. The arithmetic of kernels is tested elsewhere, on
+//! real devices.
 //!
 //! A process loads the driver once, so each test runs its body in a process of its own.
 

@@ -65,12 +65,11 @@ fn remove(folder: &Path) -> Result<()> {
 fn download_and_unpack(folder: &Path) -> Result<PathBuf> {
     let apt = Apt::new(folder)?;
     apt.get(&["update"])?;
-    let (compiler, source, version) = choose(|package| apt.candidate(package)).ok_or_else(|| {
-        CudaBuilderError::NoCompiler {
+    let (compiler, source, version) =
+        choose(|package| apt.candidate(package)).ok_or_else(|| CudaBuilderError::NoCompiler {
             minimum: MINIMUM_VERSION.to_string(),
             searched: "none on this machine, and its package archive has none either".to_owned(),
-        }
-    })?;
+        })?;
     build_script::say(&format!(
         "fetching rustc {version} with the source of its library from Debian, to build GPU kernels: about 140 MB, kept in the \
          target folder ({NO_DOWNLOAD_VARIABLE}=1 forbids it)"
@@ -89,8 +88,23 @@ fn download_and_unpack(folder: &Path) -> Result<PathBuf> {
             succeed(Command::new("dpkg-deb").arg("--extract").arg(&archive).arg(&root))?;
         }
     }
+    keep_only_the_library(&root.join("usr/src"))?;
     write_starter(&root)?;
     Ok(root)
+}
+
+/// Removes the source of the compiler itself, which is most of the source and of no use here.
+fn keep_only_the_library(sources: &Path) -> Result<()> {
+    for release in sources.read_dir().at(sources)? {
+        let release = release.at(sources)?.path();
+        for part in release.read_dir().at(&release)? {
+            let part = part.at(&release)?;
+            if part.file_name() != "library" && part.file_type().at(part.path())?.is_dir() {
+                remove(&part.path())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The script, in the folder of an unpacked compiler, that starts it with its own shared libraries.
@@ -299,7 +313,9 @@ mod tests {
     fn packages_are_found_by_their_dependencies() {
         let depends = |package: &str| {
             depends_in(match package {
-                "rustc-web" => "Depends: libc6 (>= 2.34), libstd-rust-web-dev (= 1.96.0), gcc | clang, libc-dev, binutils (>= 2.26)",
+                "rustc-web" => {
+                    "Depends: libc6 (>= 2.34), libstd-rust-web-dev (= 1.96.0), gcc | clang, libc-dev, binutils (>= 2.26)"
+                }
                 "libstd-rust-web-dev" => "Package: x\nDepends: libstd-rust-web-1.96 (= 1.96.0)",
                 "libstd-rust-web-1.96" => "Depends: libc6 (>= 2.34), libllvm22 (>= 1:22.1.4)\nPre-Depends: dpkg",
                 "libllvm22" => "Depends: libc6, libz3-4 (>= 4.8), libxml2:any (>= 2.7.4), zlib1g",
@@ -311,6 +327,17 @@ mod tests {
             closure(["rustc-web", "rust-web-src"], depends, installed),
             ["rustc-web", "rust-web-src", "libstd-rust-web-dev", "libstd-rust-web-1.96", "libllvm22", "libz3-4"]
         );
+    }
+
+    #[test]
+    fn of_the_source_only_the_library_is_kept() {
+        let sources = tempfile::tempdir().unwrap();
+        for part in ["library/core", "compiler/rustc", "src"] {
+            fs::create_dir_all(sources.path().join("rustc-1.96.0").join(part)).unwrap();
+        }
+        keep_only_the_library(sources.path()).unwrap();
+        assert!(sources.path().join("rustc-1.96.0/library/core").is_dir());
+        assert_eq!(sources.path().join("rustc-1.96.0").read_dir().unwrap().count(), 1);
     }
 
     #[test]

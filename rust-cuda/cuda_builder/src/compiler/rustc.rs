@@ -36,13 +36,11 @@ impl KernelCompiler {
             return Err(format!("version {version} is too old, {MINIMUM_VERSION} is the least"));
         }
         let sysroot = ask(rustc, &["--print", "sysroot"])?;
-        let source = Path::new(sysroot.trim_end()).join("lib/rustlib/src/rust/library");
+        let library_source = Path::new(sysroot.trim_end()).join("lib/rustlib/src/rust/library");
         // The library is built with the versions of its own dependencies that this file names.
-        if !source.join("core/src/lib.rs").is_file() || !source.join("Cargo.lock").is_file() {
+        if !library_source.join("core/src/lib.rs").is_file() || !library_source.join("Cargo.lock").is_file() {
             return Err("the library's source is missing".to_owned());
         }
-        // The real path is the one that the compiler puts into messages and line tables.
-        let library_source = source.canonicalize().map_err(|error| error.to_string())?;
         Ok(KernelCompiler { rustc: rustc.to_owned(), version, library_source, origin })
     }
 }

@@ -1,8 +1,8 @@
 //! Looks through the compilers that are on this machine.
 use std::path::{Path, PathBuf};
 
-use super::rustc::KernelCompiler;
 use super::CompilerOrigin;
+use super::rustc::KernelCompiler;
 
 /// The active toolchain's rustc if it will do, else the newest of the others that will. What was seen and why it won't do is
 /// added to `searched`.

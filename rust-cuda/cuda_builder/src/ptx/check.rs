@@ -29,7 +29,8 @@ pub fn check(text: &str, crate_name: &str) -> Result<(), CudaBuilderError> {
 /// are generic by nature, so generic accesses beside shared ones are no fault.
 fn accesses_shared_memory_generically(function: &Function, shared: &[&str]) -> bool {
     let has_array = function.body.iter().any(|line| words(line).any(|word| shared.contains(&word)));
-    let instructions = || function.body.iter().filter_map(|line| words(line).find(|word| !word.starts_with(['%', '$'])));
+    let instructions =
+        || function.body.iter().filter_map(|line| words(line).find(|word| !word.starts_with(['%', '$'])));
     has_array
         && instructions().any(is_generic_access)
         && !instructions().any(|instruction| instruction.contains(".shared") && !instruction.starts_with("cvta"))
@@ -52,7 +53,9 @@ mod tests {
 
     #[test]
     fn shared_arrays_accessed_as_shared_memory_are_fine() {
-        let text = module("\tmov.u64 %rd1, tile; cvta.shared.u64 %rd1, %rd1;\n\t@%p1 ld.shared.b32 %r1, [%rd1];\n\tld.b32 %r2, [%rd9];");
+        let text = module(
+            "\tmov.u64 %rd1, tile; cvta.shared.u64 %rd1, %rd1;\n\t@%p1 ld.shared.b32 %r1, [%rd1];\n\tld.b32 %r2, [%rd9];",
+        );
         assert!(check(&text, "kernels").is_ok());
     }
 
@@ -72,7 +75,8 @@ mod tests {
     #[test]
     fn a_call_that_nothing_answers_is_refused_and_the_drivers_own_functions_are_not() {
         let text = module("\tret;");
-        let missing = format!(".extern .func  (.param .b32 func_retval0) expf\n(\n\t.param .b32 expf_param_0\n)\n;\n{text}");
+        let missing =
+            format!(".extern .func  (.param .b32 func_retval0) expf\n(\n\t.param .b32 expf_param_0\n)\n;\n{text}");
         assert!(check(&missing, "kernels").unwrap_err().to_string().contains("`expf`"));
         let driver = format!(".extern .func  (.param .b32 func_retval0) vprintf\n(\n)\n;\n{text}");
         assert!(check(&driver, "kernels").is_ok());

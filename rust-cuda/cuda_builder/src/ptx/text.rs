@@ -2,7 +2,8 @@
 
 /// The words of a line: names, numbers and directives, without punctuation.
 pub fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.'))).filter(|word| !word.is_empty())
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.')))
+        .filter(|word| !word.is_empty())
 }
 
 /// The variable that a line declares in shared memory, at module level.

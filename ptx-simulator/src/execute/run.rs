@@ -1,0 +1,793 @@
+//! The interpreter's loop: straight through the code of a group of lanes, until control flow or a barrier stops it.
+
+use std::ops::Range;
+
+use super::block::{BARRIERS, BarrierState, Block};
+use super::fault::Fault;
+use super::launch::Launch;
+use super::pattern::AddressPattern;
+use super::warp::{ALL, State, Warp};
+use crate::decode::program::*;
+use crate::error::LaunchErrorKind;
+use crate::observe::{Observer, Place};
+
+/// Instructions of a warp before the next one gets its turn, where warps may wait for each other.
+const WARP_SLICE: u64 = 1 << 14;
+/// Instructions of a group of lanes before another one gets its turn, where lanes may wait for each other.
+const GROUP_SLICE: u64 = 1 << 11;
+
+/// The barriers of a block.
+type Barriers = [BarrierState; BARRIERS as usize];
+
+pub(super) type Result<T> = std::result::Result<T, Box<Fault>>;
+
+/// How far a block came in its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Finished,
+    /// It has more to do.
+    Waiting,
+}
+
+/// Why a warp or a group stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// The scheduler must look again: groups split, ended, or may merge.
+    Reschedule,
+    /// No group of the warp can run.
+    Blocked,
+    /// The warp's turn is over.
+    TurnOver,
+    /// All threads arrived at this barrier.
+    BarrierComplete(u32),
+}
+
+/// What one worker needs to run blocks of a launch.
+pub(super) struct Executor<'a, O> {
+    pub launch: &'a Launch<'a>,
+    pub observer: &'a mut O,
+    /// The running block's shared memory.
+    pub shared: *mut u8,
+    /// The running block's index.
+    pub block: u64,
+    /// The allocation that each instruction hit last.
+    pub recent: Vec<u32>,
+    /// Address patterns of the basic block at hand.
+    pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
+    level: Level,
+}
+
+/// What the processor has beyond the compilation target's baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    fn detected() -> Level {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
+            let avx512 = avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            if avx512 {
+                return Level::Avx512;
+            }
+            if avx2 {
+                return Level::Avx2;
+            }
+        }
+        Level::Portable
+    }
+}
+
+impl<'a, O: Observer> Executor<'a, O> {
+    pub fn new(launch: &'a Launch<'a>, observer: &'a mut O) -> Self {
+        Executor {
+            launch,
+            observer,
+            shared: std::ptr::null_mut(),
+            block: 0,
+            recent: vec![0; launch.program.code.len()],
+            patterns: [AddressPattern::NONE; PATTERN_SLOTS as usize],
+            level: Level::detected(),
+        }
+    }
+
+    pub fn fault<T>(&self, warp: &Warp, lanes: u32, instruction: u32, kind: LaunchErrorKind) -> Result<T> {
+        let lane = lanes.trailing_zeros().min(31);
+        Err(Box::new(Fault { kind, block: self.block, warp: warp.index, lane, instruction }))
+    }
+
+    pub fn place(&self, warp: &Warp, instruction: u32) -> Place {
+        Place { block: self.block, warp: warp.index, instruction }
+    }
+
+    /// Runs a block until it ends or has executed about `quantum` instructions.
+    pub fn run_block(&mut self, block: &mut Block, quantum: u64) -> Result<Progress> {
+        self.shared = block.shared();
+        self.block = block.index;
+        if O::ACTIVE && block.warps.iter().all(|warp| warp.executed == 0) {
+            self.observer.block_begins(block.index, self.launch.threads);
+        }
+        let executed = |block: &Block| block.warps.iter().map(|warp| warp.executed).sum::<u64>();
+        let end = executed(block).saturating_add(quantum);
+        loop {
+            let mut finished = true;
+            let mut progressed = false;
+            for index in 0..block.warps.len() {
+                if block.warps[index].is_finished() {
+                    continue;
+                }
+                finished = false;
+                while block.warps[index].can_run() {
+                    progressed = true;
+                    match self.run_warp(&mut block.warps[index], &mut block.barriers)? {
+                        Stop::BarrierComplete(number) => {
+                            if O::ACTIVE {
+                                self.observer.barrier_completes(block.index, number);
+                            }
+                            block.release(number);
+                            // The others first: this warp has done its part up to the barrier.
+                            break;
+                        }
+                        Stop::TurnOver => break,
+                        Stop::Reschedule | Stop::Blocked => {}
+                    }
+                }
+            }
+            if finished {
+                if O::ACTIVE {
+                    self.observer.block_ends(block.index);
+                }
+                return Ok(Progress::Finished);
+            }
+            if !progressed {
+                return self.stuck(block);
+            }
+            if quantum != u64::MAX && executed(block) >= end {
+                return Ok(Progress::Waiting);
+            }
+        }
+    }
+
+    /// All threads wait: names the first of them and says where the others are.
+    fn stuck<T>(&self, block: &Block) -> Result<T> {
+        let mut exited = 0;
+        let mut places: Vec<(u32, bool, u32)> = Vec::new();
+        let mut first: Option<(&Warp, usize)> = None;
+        for warp in &block.warps {
+            exited += (warp.existing & !warp.live).count_ones();
+            let mut groups: Vec<usize> = (0..warp.groups.len()).collect();
+            groups.sort_by_key(|index| warp.groups[*index].mask.trailing_zeros());
+            for index in groups {
+                first = first.or(Some((warp, index)));
+                let group = &warp.groups[index];
+                // Behind a barrier the counter has moved on.
+                let behind = !matches!(group.state, State::Gathering { .. });
+                let at = group.pc - u32::from(behind);
+                match places.iter_mut().find(|(place, _, _)| *place == at) {
+                    Some((_, _, count)) => *count += group.mask.count_ones(),
+                    None => places.push((at, behind, group.mask.count_ones())),
+                }
+            }
+        }
+        let Some((warp, index)) = first else {
+            unreachable!("a block without waiting threads has finished");
+        };
+        let group = warp.groups[index];
+        let at = group.pc - u32::from(!matches!(group.state, State::Gathering { .. }));
+        let mut others: Vec<String> = places
+            .iter()
+            .filter(|(place, _, _)| *place != at)
+            .map(|(place, _, count)| format!("{count} wait at {}", self.describe(*place)))
+            .collect();
+        if exited > 0 {
+            others.push(format!("{exited} have exited"));
+        }
+        if others.is_empty() {
+            others.push("there are no others".to_owned());
+        }
+        let others = others.join(", ");
+        let kind = match group.state {
+            State::AtBarrier { number, .. } => {
+                let barrier = block.barriers[number as usize];
+                LaunchErrorKind::DivergentBarrier {
+                    barrier: number,
+                    arrived: barrier.arrived,
+                    expected: barrier.expected,
+                    others,
+                }
+            }
+            State::Gathering { members } | State::AtWarpBarrier { members } => {
+                LaunchErrorKind::DivergentWarp { members, others }
+            }
+            State::Runnable => unreachable!("a group that can run isn't stuck"),
+        };
+        self.fault(warp, group.mask, at, kind)
+    }
+
+    fn describe(&self, instruction: u32) -> String {
+        let place = self.launch.program.places[instruction as usize];
+        match self.launch.module.source(place) {
+            Some(source) => source.to_string(),
+            None => format!("PTX line {}", place.ptx_line),
+        }
+    }
+
+    fn run_warp(&mut self, warp: &mut Warp, barriers: &mut Barriers) -> Result<Stop> {
+        let limit = self.launch.instruction_limit;
+        let fair = self.launch.program.communicates;
+        let turn_end = if fair { warp.executed + WARP_SLICE } else { u64::MAX };
+        let mut slice_end = warp.executed + GROUP_SLICE;
+        loop {
+            let Some((index, stop)) = warp.schedule() else { return Ok(Stop::Blocked) };
+            if warp.executed >= limit {
+                let group = warp.groups[index];
+                return self.fault(warp, group.mask, group.pc, LaunchErrorKind::InstructionLimit { limit });
+            }
+            if warp.executed >= turn_end {
+                return Ok(Stop::TurnOver);
+            }
+            if fair && warp.groups.len() > 1 && warp.executed >= slice_end {
+                warp.rotate(index, GROUP_SLICE);
+                slice_end = warp.executed + GROUP_SLICE;
+                continue;
+            }
+            match self.run_group(warp, index, stop, limit.min(turn_end), barriers)? {
+                Stop::Reschedule => {}
+                stop => return Ok(stop),
+            }
+        }
+    }
+
+    /// Runs one group until it must give way. `stop` is the place of another group that it may merge with, `u32::MAX` if
+    /// it's the only group, which then needn't come back at branches before `check_at` instructions are executed.
+    fn run_group(
+        &mut self,
+        warp: &mut Warp,
+        index: usize,
+        stop: u32,
+        check_at: u64,
+        barriers: &mut Barriers,
+    ) -> Result<Stop> {
+        // The same loop, compiled for what the processor has.
+        match self.level {
+            // SAFETY: `Level::detected` found the features.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => unsafe { self.run_group_avx512(warp, index, stop, check_at, barriers) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => unsafe { self.run_group_avx2(warp, index, stop, check_at, barriers) },
+            Level::Portable => self.run_group_inline(warp, index, stop, check_at, barriers),
+        }
+    }
+
+    /// # Safety
+    /// The processor must have the features.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+    unsafe fn run_group_avx512(
+        &mut self,
+        warp: &mut Warp,
+        index: usize,
+        stop: u32,
+        check_at: u64,
+        barriers: &mut Barriers,
+    ) -> Result<Stop> {
+        self.run_group_inline(warp, index, stop, check_at, barriers)
+    }
+
+    /// # Safety
+    /// The processor must have the features.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn run_group_avx2(
+        &mut self,
+        warp: &mut Warp,
+        index: usize,
+        stop: u32,
+        check_at: u64,
+        barriers: &mut Barriers,
+    ) -> Result<Stop> {
+        self.run_group_inline(warp, index, stop, check_at, barriers)
+    }
+
+    #[inline(always)]
+    fn run_group_inline(
+        &mut self,
+        warp: &mut Warp,
+        index: usize,
+        stop: u32,
+        check_at: u64,
+        barriers: &mut Barriers,
+    ) -> Result<Stop> {
+        let code = &self.launch.program.code[..];
+        let alone = stop == u32::MAX;
+        let (rows, predicates) = (warp.rows, warp.predicates);
+        let mut pc = warp.groups[index].pc;
+        let mask = warp.groups[index].mask;
+        let mut start = pc;
+        macro_rules! leave {
+            ($pc:expr) => {{
+                warp.executed += u64::from(pc + 1 - start);
+                warp.groups[index].pc = $pc;
+                return Ok(Stop::Reschedule);
+            }};
+        }
+        macro_rules! jump {
+            ($pc:expr) => {{
+                warp.executed += u64::from(pc + 1 - start);
+                pc = $pc;
+                start = pc;
+                if !alone || warp.executed >= check_at {
+                    warp.groups[index].pc = pc;
+                    return Ok(Stop::Reschedule);
+                }
+                continue;
+            }};
+        }
+        loop {
+            if pc == stop {
+                warp.executed += u64::from(pc - start);
+                warp.groups[index].pc = pc;
+                return Ok(Stop::Reschedule);
+            }
+            let instruction = &code[pc as usize];
+            let active = if instruction.guard == Guard::NONE {
+                mask
+            } else {
+                // SAFETY: the decoder allocated the mask.
+                mask & unsafe { guard_mask(predicates, instruction.guard) }
+            };
+            if O::ACTIVE && active != 0 {
+                self.observer.instruction(Place { block: self.block, warp: warp.index, instruction: pc }, active);
+            }
+            match &instruction.operation {
+                Operation::Alu { function, operands } => {
+                    if active != 0 {
+                        // SAFETY: the decoder checked every operand against the types that the function wants and
+                        // allocated its rows; the warp belongs to this thread.
+                        unsafe { function(rows, predicates, operands, active) };
+                    }
+                    pc += 1;
+                }
+                _ if active == 0 => pc += 1,
+                Operation::Load(access) => {
+                    self.load(warp, pc, access, active)?;
+                    pc += 1;
+                }
+                Operation::Store(access) => {
+                    self.store(warp, pc, access, active)?;
+                    pc += 1;
+                }
+                Operation::Branch { target } => {
+                    if active == mask {
+                        jump!(*target);
+                    }
+                    warp.split(index, active, *target, State::Runnable);
+                    leave!(pc + 1);
+                }
+                Operation::BranchIndexed { index: row, list, count } => {
+                    // SAFETY: the decoder allocated the row.
+                    let indices = unsafe { read_row(rows, *row) };
+                    let mut rest = active;
+                    while rest != 0 {
+                        let choice = indices[rest.trailing_zeros() as usize];
+                        let lanes = lanes_where(rest, |lane| indices[lane] == choice);
+                        if choice >= *count {
+                            let kind = LaunchErrorKind::BranchIndex { index: choice, entries: *count };
+                            return self.fault(warp, lanes, pc, kind);
+                        }
+                        let target = self.launch.program.lists[(list + choice) as usize];
+                        if lanes == mask {
+                            jump!(target);
+                        }
+                        rest &= !lanes;
+                        if rest == 0 && active == mask {
+                            // What is left of the group takes the last choice.
+                            leave!(target);
+                        }
+                        warp.split(index, lanes, target, State::Runnable);
+                    }
+                    leave!(pc + 1);
+                }
+                Operation::Call { target } => {
+                    let frame = warp.enter(warp.groups[index].frame, pc + 1);
+                    if active == mask {
+                        warp.groups[index].frame = frame;
+                        jump!(*target);
+                    }
+                    warp.split(index, active, *target, State::Runnable);
+                    if let Some(group) = warp.groups.last_mut() {
+                        group.frame = frame;
+                    }
+                    leave!(pc + 1);
+                }
+                Operation::Return => {
+                    let (frame, target) = warp.leave(warp.groups[index].frame);
+                    if active == mask {
+                        warp.groups[index].frame = frame;
+                        jump!(target);
+                    }
+                    warp.split(index, active, target, State::Runnable);
+                    if let Some(group) = warp.groups.last_mut() {
+                        group.frame = frame;
+                    }
+                    leave!(pc + 1);
+                }
+                Operation::Exit => {
+                    warp.executed += u64::from(pc + 1 - start);
+                    warp.groups[index].pc = pc + 1;
+                    warp.exit(index, active);
+                    return Ok(Stop::Reschedule);
+                }
+                Operation::Barrier(barrier) => {
+                    warp.executed += u64::from(pc + 1 - start);
+                    let complete = self.arrive(warp, index, pc, barrier, active, barriers)?;
+                    return Ok(complete.map_or(Stop::Reschedule, Stop::BarrierComplete));
+                }
+                Operation::WarpBarrier { members } => {
+                    // SAFETY: the decoder allocated the row.
+                    let members = unsafe { read_row(rows, *members) };
+                    if active == mask && lanes_where(active, |lane| members[lane] & warp.live & !active != 0) == 0 {
+                        if O::ACTIVE {
+                            self.observer.warp_synchronises(self.place(warp, pc), active);
+                        }
+                        pc += 1;
+                        continue;
+                    }
+                    let mut rest = active;
+                    while rest != 0 {
+                        let wanted = members[rest.trailing_zeros() as usize];
+                        let lanes = lanes_where(rest, |lane| members[lane] == wanted);
+                        warp.split(index, lanes, pc + 1, State::AtWarpBarrier { members: wanted });
+                        rest &= !lanes;
+                    }
+                    warp.executed += u64::from(pc + 1 - start);
+                    warp.groups[index].pc = pc + 1;
+                    if warp.groups[index].mask == 0 {
+                        warp.groups.swap_remove(index);
+                    }
+                    warp.release_warp_barriers();
+                    return Ok(Stop::Reschedule);
+                }
+                Operation::Vote { members, .. }
+                | Operation::Match { members, .. }
+                | Operation::Shuffle { members, .. }
+                | Operation::Reduce { members, .. }
+                | Operation::Elect { members, .. } => {
+                    let ready = self.gather(warp, index, pc, *members, active)?;
+                    if ready == 0 {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    if O::ACTIVE && *members != NONE {
+                        self.observer.warp_synchronises(self.place(warp, pc), ready);
+                    }
+                    self.collective(warp, &instruction.operation, ready);
+                    if warp.groups[index].mask != mask {
+                        leave!(pc + 1);
+                    }
+                    pc += 1;
+                }
+                Operation::Atomic(atomic) => {
+                    self.atomic(warp, pc, atomic, active)?;
+                    pc += 1;
+                }
+                Operation::CopyLocal { from, to, words } => {
+                    for word in 0..*words {
+                        // SAFETY: the decoder allocated both places in local memory.
+                        unsafe { copy_row(warp.local, from + word, to + word, active) };
+                    }
+                    pc += 1;
+                }
+                Operation::Pack { destination, list, count, bits } => {
+                    let parts = &self.launch.program.lists[list_range(*list, *count)];
+                    // SAFETY: the decoder allocated all rows.
+                    unsafe { pack(rows, *destination, parts, u32::from(*bits), active) };
+                    pc += 1;
+                }
+                Operation::Unpack { source, list, count, bits } => {
+                    let parts = &self.launch.program.lists[list_range(*list, *count)];
+                    // SAFETY: the decoder allocated all rows.
+                    unsafe { unpack(rows, *source, parts, u32::from(*bits), active) };
+                    pc += 1;
+                }
+                Operation::ReadCounter { destination, counter } => {
+                    let count = warp.executed + u64::from(pc - start);
+                    // SAFETY: the decoder allocated one row or two, as the counter needs.
+                    unsafe {
+                        match counter {
+                            Counter::Low => write_lanes(rows, *destination, active, |_| count as u32),
+                            Counter::High => write_lanes(rows, *destination, active, |_| (count >> 32) as u32),
+                            Counter::Wide => write_wide_lanes(rows, *destination, active, |_| count),
+                        }
+                    }
+                    pc += 1;
+                }
+                Operation::IsSpace { destination, source, space } => {
+                    // SAFETY: the decoder allocated rows and mask.
+                    unsafe {
+                        let addresses = read_wide_row(rows, *source);
+                        let inside = lanes_where(ALL, |lane| AddressSpace::of(addresses[lane]) == *space);
+                        write_predicate(predicates, *destination, active, inside);
+                    }
+                    pc += 1;
+                }
+                Operation::ActiveMask { destination } => {
+                    // SAFETY: the decoder allocated the row.
+                    unsafe { write_lanes(rows, *destination, active, |_| active) };
+                    pc += 1;
+                }
+                Operation::Nothing => pc += 1,
+                Operation::Trap => return self.fault(warp, active, pc, LaunchErrorKind::Trap),
+                Operation::AssertionFailed { parameters } => {
+                    let message = self.assertion(warp, *parameters, active);
+                    return self.fault(warp, active, pc, LaunchErrorKind::Assertion { message });
+                }
+            }
+        }
+    }
+
+    /// The lanes that may execute a `.sync` instruction now; 0 if the group must wait for others.
+    fn gather(&mut self, warp: &mut Warp, index: usize, pc: u32, members: u32, active: u32) -> Result<u32> {
+        if members == NONE {
+            return Ok(active);
+        }
+        // SAFETY: the decoder allocated the row.
+        let members = unsafe { read_row(warp.rows, members) };
+        let strangers = lanes_where(active, |lane| members[lane] >> lane & 1 == 0);
+        if strangers != 0 {
+            let kind = LaunchErrorKind::NotAMember { members: members[strangers.trailing_zeros() as usize] };
+            return self.fault(warp, strangers, pc, kind);
+        }
+        let live = warp.live;
+        let ready = lanes_where(active, |lane| members[lane] & live & !active == 0);
+        if ready == active {
+            return Ok(active);
+        }
+        let waiting = active & !ready;
+        let state = State::Gathering { members: members[waiting.trailing_zeros() as usize] };
+        if waiting == warp.groups[index].mask {
+            warp.groups[index].pc = pc;
+            warp.groups[index].state = state;
+        } else {
+            warp.split(index, waiting, pc, state);
+            if ready == 0 {
+                warp.groups[index].pc = pc + 1;
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Arrives at a barrier of the block; gives its number if it's complete.
+    fn arrive(
+        &mut self,
+        warp: &mut Warp,
+        index: usize,
+        pc: u32,
+        barrier: &Barrier,
+        active: u32,
+        barriers: &mut Barriers,
+    ) -> Result<Option<u32>> {
+        let explicit = barrier.count != NONE;
+        // SAFETY: here and below, the decoder allocated rows and masks.
+        let truths = match barrier.predicate {
+            Guard::NONE => 0,
+            predicate => unsafe { guard_mask(warp.predicates, predicate) },
+        };
+        let (number, count) = match barrier.fixed {
+            Some(number) if !explicit && u32::from(number) < BARRIERS => (u32::from(number), 0),
+            _ => {
+                let numbers = unsafe { read_row(warp.rows, barrier.number) };
+                let counts = if explicit { unsafe { read_row(warp.rows, barrier.count) } } else { [0; 32] };
+                let first = active.trailing_zeros() as usize;
+                let (number, count) = (numbers[first], counts[first]);
+                let disagree = lanes_where(active, |lane| numbers[lane] != number || counts[lane] != count);
+                let possible = number < BARRIERS && (!explicit || count > 0 && count.is_multiple_of(32));
+                if !possible || disagree != 0 {
+                    return self.fault(warp, active, pc, LaunchErrorKind::BadBarrier { barrier: number, count });
+                }
+                (number, count)
+            }
+        };
+        let bad = LaunchErrorKind::BadBarrier { barrier: number, count };
+        // Counted barriers count whole warps, the missing lanes of a block's last warp included.
+        let arriving = if explicit && active == warp.live { 32 } else { active.count_ones() };
+        let expected = if explicit { count } else { self.launch.threads };
+        let state = &mut barriers[number as usize];
+        if state.arrived > 0 && state.expected != expected {
+            return self.fault(warp, active, pc, bad);
+        }
+        state.expected = expected;
+        state.arrived += arriving;
+        state.trues += (truths & active).count_ones();
+        state.falses += (!truths & active).count_ones();
+        let (arrived, complete) = (state.arrived, state.arrived >= expected);
+        if arrived > expected {
+            return self.fault(warp, active, pc, bad);
+        }
+        if O::ACTIVE {
+            self.observer.barrier_arrives(self.place(warp, pc), number, active);
+        }
+        if barrier.kind == BarrierKind::Arrive {
+            warp.groups[index].pc = pc + 1;
+        } else {
+            let waiting = State::AtBarrier { number, kind: barrier.kind, destination: barrier.destination };
+            if active == warp.groups[index].mask {
+                warp.groups[index].pc = pc + 1;
+                warp.groups[index].state = waiting;
+            } else {
+                warp.groups[index].pc = pc + 1;
+                warp.split(index, active, pc + 1, waiting);
+            }
+        }
+        Ok(complete.then_some(number))
+    }
+
+    /// The text of a failed `assert`.
+    fn assertion(&self, warp: &Warp, parameters: u32, active: u32) -> String {
+        let words = &self.launch.program.lists[list_range(parameters, 4)];
+        let lane = active.trailing_zeros() as usize;
+        // SAFETY: the decoder allocated the words; three parameters are pointers of two words.
+        let word = |index: u32| unsafe { (*warp.local.add(index as usize)).0[lane] };
+        let text = |index: u32| self.string(u64::from(word(index)) | u64::from(word(index + 1)) << 32);
+        format!("`{}` in `{}` at {}:{}", text(words[0]), text(words[3]), text(words[1]), word(words[2]))
+    }
+
+    /// A NUL-terminated string in global memory, as far as it can be read.
+    fn string(&self, mut address: u64) -> String {
+        let mut bytes = Vec::new();
+        let mut byte = [0];
+        while bytes.len() < 512 && self.launch.memory.read(address, &mut byte).is_ok() && byte[0] != 0 {
+            bytes.push(byte[0]);
+            address += 1;
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+// ---- rows ---------------------------------------------------------------------------------------------------------
+
+use crate::alu::Row;
+
+pub(super) fn list_range(start: u32, count: u8) -> Range<usize> {
+    start as usize..start as usize + usize::from(count)
+}
+
+/// The lanes of `among` for which `test` holds.
+#[inline(always)]
+pub(super) fn lanes_where(among: u32, test: impl Fn(usize) -> bool) -> u32 {
+    let mut found = 0;
+    let mut rest = among;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        rest &= rest - 1;
+        found |= u32::from(test(lane as usize)) << lane;
+    }
+    found
+}
+
+/// # Safety
+/// The guard's mask must exist.
+#[inline(always)]
+pub(super) unsafe fn guard_mask(predicates: *const u32, guard: Guard) -> u32 {
+    // SAFETY: passed on to the caller.
+    unsafe { *predicates.add((guard.0 >> 1) as usize) ^ (guard.0 & 1).wrapping_neg() }
+}
+
+/// # Safety
+/// The mask must exist.
+#[inline(always)]
+pub(super) unsafe fn write_predicate(predicates: *mut u32, index: u32, active: u32, value: u32) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let mask = predicates.add(index as usize);
+        *mask = *mask & !active | value & active;
+    }
+}
+
+/// # Safety
+/// The row must exist.
+#[inline(always)]
+pub(super) unsafe fn read_row(rows: *const Row, row: u32) -> [u32; 32] {
+    // SAFETY: passed on to the caller.
+    unsafe { (*rows.add(row as usize)).0 }
+}
+
+/// # Safety
+/// The row and the one after it must exist.
+#[inline(always)]
+pub(super) unsafe fn read_wide_row(rows: *const Row, row: u32) -> [u64; 32] {
+    // SAFETY: two rows are 32 aligned doublewords.
+    unsafe { *rows.add(row as usize).cast::<[u64; 32]>() }
+}
+
+/// # Safety
+/// The row must exist.
+#[inline(always)]
+pub(super) unsafe fn write_lanes(rows: *mut Row, row: u32, active: u32, value: impl Fn(usize) -> u32) {
+    let mut rest = active;
+    while rest != 0 {
+        let lane = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        // SAFETY: passed on to the caller.
+        unsafe { (*rows.add(row as usize)).0[lane] = value(lane) };
+    }
+}
+
+/// # Safety
+/// The row and the one after it must exist.
+#[inline(always)]
+pub(super) unsafe fn write_wide_lanes(rows: *mut Row, row: u32, active: u32, value: impl Fn(usize) -> u64) {
+    let mut rest = active;
+    while rest != 0 {
+        let lane = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        // SAFETY: passed on to the caller.
+        unsafe { (*rows.add(row as usize).cast::<[u64; 32]>())[lane] = value(lane) };
+    }
+}
+
+/// # Safety
+/// Both rows must exist.
+unsafe fn copy_row(rows: *mut Row, from: u32, to: u32, active: u32) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        let source = *rows.add(from as usize);
+        if active == ALL {
+            *rows.add(to as usize) = source;
+        } else {
+            write_lanes(rows, to, active, |lane| source.0[lane]);
+        }
+    }
+}
+
+/// # Safety
+/// All rows must exist: `parts` have one each, the destination as many as the bits need.
+unsafe fn pack(rows: *mut Row, destination: u32, parts: &[u32], bits: u32, active: u32) {
+    let mut wide = [0u64; 32];
+    for (position, part) in parts.iter().enumerate() {
+        // SAFETY: passed on to the caller.
+        let source = unsafe { read_row(rows, *part) };
+        for (joined, word) in wide.iter_mut().zip(source) {
+            let word = u64::from(word) & ((1 << bits) - 1);
+            *joined |= word << (bits * position as u32);
+        }
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if bits * parts.len() as u32 == 64 {
+            write_wide_lanes(rows, destination, active, |lane| wide[lane]);
+        } else {
+            write_lanes(rows, destination, active, |lane| wide[lane] as u32);
+        }
+    }
+}
+
+/// # Safety
+/// As [`pack`], with the source in place of the destination; parts may be [`NONE`].
+unsafe fn unpack(rows: *mut Row, source: u32, parts: &[u32], bits: u32, active: u32) {
+    // SAFETY: passed on to the caller.
+    let wide = unsafe {
+        if bits * parts.len() as u32 == 64 {
+            read_wide_row(rows, source)
+        } else {
+            read_row(rows, source).map(u64::from)
+        }
+    };
+    for (position, part) in parts.iter().enumerate().filter(|(_, part)| **part != NONE) {
+        let shift = bits * position as u32;
+        let keep = ((1u64 << bits) - 1) as u32;
+        // SAFETY: passed on to the caller.
+        unsafe { write_lanes(rows, *part, active, |lane| (wide[lane] >> shift) as u32 & keep) };
+    }
+}
