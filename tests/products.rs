@@ -113,6 +113,17 @@ fn a_product_of_whole_numbers_is_exact() {
 }
 
 #[test]
+fn all_devices_give_the_same_bits() {
+    let (a, b) = (matrix::random_normal(123, 217, 5), matrix::random_normal(217, 97, 6));
+    for kernel in KERNELS {
+        let bits =
+            |gemm: Gemm| gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once).unwrap().c.mapv(f32::to_bits);
+        let all: Vec<_> = gemms().into_iter().map(bits).collect();
+        assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "{}", kernel.name);
+    }
+}
+
+#[test]
 fn nan_and_infinity_propagate_as_ieee_says() {
     let infinity = f32::INFINITY;
     let a = array![[1.0, 2.0], [infinity, 1.0], [f32::NAN, 0.0], [infinity, -infinity], [0.0, 0.0]];

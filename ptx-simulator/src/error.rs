@@ -71,6 +71,10 @@ pub enum MemoryError {
     },
 }
 
+/// The name of a module variable. Errors hold it behind a pointer, to stay small.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableName(pub String);
+
 /// The allocation nearest to an address that is in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nearest {
@@ -83,7 +87,7 @@ pub enum Nearest {
         /// Its length in bytes.
         bytes: u64,
         /// The variable it belongs to, if it isn't one of `allocate`.
-        name: Option<String>,
+        name: Option<Box<VariableName>>,
         /// Bytes from its end to the address if positive or zero, from its start if negative.
         distance: i64,
     },
@@ -109,7 +113,7 @@ impl fmt::Display for Nearest {
                 let side = if *distance >= 0 { "after the end" } else { "before the start" };
                 write!(formatter, "{} bytes {side} of ", distance.unsigned_abs())?;
                 match name {
-                    Some(name) => write!(formatter, "`{name}`, {bytes} bytes at {start:#x}"),
+                    Some(name) => write!(formatter, "`{}`, {bytes} bytes at {start:#x}", name.0),
                     None => write!(formatter, "the allocation of {bytes} bytes at {start:#x}"),
                 }
             }
@@ -192,7 +196,7 @@ pub struct LaunchError {
     /// Index of the thread in its block; zeros if the launch didn't start.
     pub thread: [u32; 3],
     /// The source line, where the PTX has line directives.
-    pub source: Option<SourceLocation>,
+    pub source: Option<Box<SourceLocation>>,
     /// The line in the PTX text; 0 if the launch didn't start.
     pub ptx_line: u32,
 }

@@ -1,4 +1,77 @@
-//! Runs PTX without a GPU.
+//! Runs PTX without a GPU: parse, decode once, execute a warp at a time on the cores of this machine.
+//!
+//! A [`Module`] is PTX text made ready to run. A [`Simulator`] is a device with memory of its own that launches a module's
+//! kernels. What comes out is what a GPU computes, bit for bit where PTX leaves no choice, and the same for any number of cores; how long it takes
+//! says nothing about a GPU.
+//!
+//! ```
+//! use ptx_simulator::{Argument, LaunchConfig, Module, Simulator};
+//!
+//! let module = Module::parse(
+//!     ".version 7.0
+//!     .target sm_70
+//!     .address_size 64
+//!     .visible .entry double(.param .u64 values, .param .u32 count)
+//!     {
+//!         .reg .pred %p<2>;
+//!         .reg .b32 %r<4>;
+//!         .reg .f32 %f<2>;
+//!         .reg .b64 %rd<3>;
+//!         mov.u32 %r1, %ctaid.x;
+//!         mov.u32 %r2, %ntid.x;
+//!         mov.u32 %r3, %tid.x;
+//!         mad.lo.s32 %r1, %r1, %r2, %r3;
+//!         ld.param.u32 %r2, [count];
+//!         setp.ge.u32 %p1, %r1, %r2;
+//!         @%p1 ret;
+//!         ld.param.u64 %rd1, [values];
+//!         mul.wide.u32 %rd2, %r1, 4;
+//!         add.u64 %rd1, %rd1, %rd2;
+//!         ld.global.f32 %f1, [%rd1];
+//!         add.f32 %f1, %f1, %f1;
+//!         st.global.f32 [%rd1], %f1;
+//!         ret;
+//!     }",
+//! )?;
+//!
+//! let mut simulator = Simulator::new();
+//! let values: Vec<u8> = [1.5f32, -2.0, 0.25].iter().flat_map(|value| value.to_le_bytes()).collect();
+//! let pointer = simulator.allocate(values.len() as u64)?;
+//! simulator.write(pointer, &values)?;
+//! let config = LaunchConfig { grid: [1, 1, 1], block: [64, 1, 1], dynamic_shared_bytes: 0 };
+//! simulator.launch(&module, "double", config, &[Argument::Pointer(pointer), Argument::U32(3)])?;
+//!
+//! let mut doubled = [0; 12];
+//! simulator.read(pointer, &mut doubled)?;
+//! assert_eq!(doubled[..4], 3.0f32.to_le_bytes());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is understood
+//! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and `bf16`; loads, stores and atomics in
+//! all state spaces; control flow with divergence, calls, barriers, votes, shuffles and reductions of a warp. What isn't
+//! understood is refused by [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, clusters and
+//! asynchronous copies, matrix instructions.
+//!
+//! # What is checked
+//! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by all
+//! threads of the block that they wait for, those that have exited included; a warp may execute so many instructions and no
+//! more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread, address and source line. A store
+//! that fails in one lane writes nothing in any.
+//!
+//! # Order
+//! Blocks run in parallel. A kernel with atomics, or with volatile or ordered accesses, to global memory runs its blocks in
+//! index order on one core instead, so that sums of floating-point atomics, too, are the same in every run; blocks that wait for
+//! later ones get their turn again, up to as many resident blocks as a large GPU has. `%clock` and `%globaltimer` count
+//! the instructions of the warp.
+//!
+//! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and merge
+//! where they meet; lanes that wait for each other through memory all make progress.
+//!
+//! # The rooms
+//! `parse` knows PTX's grammar, `decode` gives names and instructions their meaning, `execute` runs the result; `alu` holds
+//! the arithmetic of lanes. [`observe`] is the seam for analyses that watch a launch.
+
 mod alu;
 mod decode;
 mod error;
@@ -8,10 +81,10 @@ pub mod observe;
 mod parse;
 mod simulator;
 
-pub use decode::{KernelInfo, KernelParameter, Module};
+pub use decode::{KernelInfo, KernelParameter, Module, SharedArray};
 pub use error::{
     AccessKind, AllocateError, LaunchError, LaunchErrorKind, LoadError, MemoryError, MemorySpace, Nearest,
-    SourceLocation,
+    SourceLocation, VariableName,
 };
 pub use parse::ParseError;
 pub use simulator::{

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::error::{AllocateError, MemoryError, Nearest};
+use crate::error::{AllocateError, MemoryError, Nearest, VariableName};
 
 /// Address of the first allocation. Everything below is never valid, so that null pointers with any sensible index are
 /// found.
@@ -27,7 +27,7 @@ pub const POISON: u8 = 0xff;
 pub struct Allocation {
     start: u64,
     bytes: u64,
-    name: Option<String>,
+    name: Option<Box<str>>,
     /// The memory, in 16-byte units so that it's aligned for every access.
     storage: Vec<Unit>,
     host: *mut u8,
@@ -118,7 +118,7 @@ impl GlobalMemory {
         let host = storage.as_mut_ptr().cast();
         self.used += bytes;
         let index = self.allocations.partition_point(|allocation| allocation.start < start);
-        self.allocations.insert(index, Allocation { start, bytes, name: name.map(str::to_owned), storage, host });
+        self.allocations.insert(index, Allocation { start, bytes, name: name.map(Box::from), storage, host });
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl GlobalMemory {
             Some(allocation) => Nearest::Allocation {
                 start: allocation.start,
                 bytes: allocation.bytes,
-                name: allocation.name.clone(),
+                name: allocation.name.as_deref().map(|name| Box::new(VariableName(name.to_owned()))),
                 distance: distance(allocation),
             },
             None => Nearest::None,

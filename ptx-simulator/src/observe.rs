@@ -1,7 +1,8 @@
 //! The seam through which analyses watch execution.
 //!
-//! The executor is generic over its [`Observer`]; with [`NoObserver`] every call below compiles to nothing. An observed
-//! launch runs its blocks one after the other in index order, so that what is observed doesn't depend on the machine.
+//! The executor is compiled twice: once for an [`Observer`], once for none, in which case every call below compiles to
+//! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't depend
+//! on the machine.
 
 use crate::error::{AccessKind, MemorySpace};
 
@@ -33,9 +34,6 @@ pub struct Access<'a> {
 
 /// Watches a launch. Every method does nothing unless it's overridden.
 pub trait Observer {
-    /// Whether the executor calls this observer at all.
-    const ACTIVE: bool = true;
-
     /// A block begins; `threads` is its number of threads.
     fn block_begins(&mut self, _block: u64, _threads: u32) {}
 
@@ -58,10 +56,32 @@ pub trait Observer {
     fn warp_synchronises(&mut self, _place: Place, _lanes: u32) {}
 }
 
-/// Watches nothing and costs nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoObserver;
+/// What the executor is generic over: whether anybody watches, and who.
+pub(crate) trait Watch {
+    const ACTIVE: bool;
+    fn observer(&mut self) -> &mut dyn Observer;
+}
 
-impl Observer for NoObserver {
+/// Nobody watches, and it costs nothing.
+pub(crate) struct Unwatched;
+
+impl Observer for Unwatched {}
+
+impl Watch for Unwatched {
     const ACTIVE: bool = false;
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self
+    }
+}
+
+/// Somebody watches. The observer is behind a pointer so that the executor is compiled here, optimised as this crate is.
+pub(crate) struct Watched<'a>(pub &'a mut dyn Observer);
+
+impl Watch for Watched<'_> {
+    const ACTIVE: bool = true;
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.0
+    }
 }

@@ -19,6 +19,9 @@ pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Largest extents of a grid.
 pub const MAX_GRID: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 
+/// More threads than any machine has cores are not made.
+const MAX_THREADS: usize = 1024;
+
 /// An address in simulated device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DevicePointer(pub u64);
@@ -144,8 +147,8 @@ pub struct Simulator {
     /// Addresses of the variables of each module that was used, by the module's id.
     modules: HashMap<u64, Vec<u64>>,
     threads: usize,
-    /// Made at the first launch.
-    pool: Option<rayon::ThreadPool>,
+    /// Made at the first launch; `None` inside if one core does all.
+    pool: Option<Option<rayon::ThreadPool>>,
     instruction_limit: u64,
 }
 
@@ -259,13 +262,13 @@ impl Simulator {
     ///
     /// # Errors
     /// As [`Simulator::launch`].
-    pub fn launch_observed<O: Observer>(
+    pub fn launch_observed(
         &mut self,
         module: &Module,
         kernel: &str,
         config: LaunchConfig,
         arguments: &[Argument<'_>],
-        observer: &mut O,
+        observer: &mut dyn Observer,
     ) -> Result<(), LaunchError> {
         self.launch_with(module, kernel, config, arguments, |launch, _| launch.run_observed(observer))
     }
@@ -276,7 +279,7 @@ impl Simulator {
         name: &str,
         config: LaunchConfig,
         arguments: &[Argument<'_>],
-        run: impl FnOnce(&Launch<'_>, &rayon::ThreadPool) -> Result<(), Fault>,
+        run: impl FnOnce(&Launch<'_>, Option<&rayon::ThreadPool>) -> Result<(), Fault>,
     ) -> Result<(), LaunchError> {
         let refuse = |kind| LaunchError {
             kind,
@@ -294,13 +297,7 @@ impl Simulator {
         let parameters = pack_arguments(kernel, arguments).map_err(refuse)?;
         self.load(module).map_err(|error| refuse(error.into()))?;
         let threads = config.block.iter().product::<u32>();
-        let pool = self.pool.get_or_insert_with(|| {
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(self.threads)
-                .thread_name(|index| format!("ptx-simulator-{index}"))
-                .build()
-                .expect("the system gives threads")
-        });
+        let pool = self.pool.get_or_insert_with(|| thread_pool(self.threads)).as_ref();
         let launch = Launch {
             module,
             program: &kernel.program,
@@ -351,6 +348,18 @@ impl Simulator {
         self.modules.insert(module.id(), addresses);
         Ok(())
     }
+}
+
+/// Threads for a launch, or `None` if the caller's own is enough or the only one to be had.
+fn thread_pool(threads: usize) -> Option<rayon::ThreadPool> {
+    if threads == 1 {
+        return None;
+    }
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.min(MAX_THREADS))
+        .thread_name(|index| format!("ptx-simulator-{index}"))
+        .build()
+        .ok()
 }
 
 fn check_shape(kernel: &KernelInfo, config: &LaunchConfig) -> Result<(), LaunchErrorKind> {
@@ -406,7 +415,7 @@ fn describe(launch: &Launch<'_>, kernel: &str, fault: Fault) -> LaunchError {
         kernel: kernel.to_owned(),
         block: launch.block_position(fault.block),
         thread: [thread % width, thread / width % height, thread / width / height],
-        source: place.and_then(|place| launch.module.source(place)),
+        source: place.and_then(|place| launch.module.source(place)).map(Box::new),
         ptx_line: place.map_or(0, |place| place.ptx_line),
     }
 }

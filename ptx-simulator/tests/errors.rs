@@ -177,6 +177,35 @@ fn shared_and_local_memory_have_ends_too() {
     }
 }
 
+/// The number that `factor` times itself makes 1 modulo 2^64; `factor` is odd.
+fn inverse(factor: u64) -> u64 {
+    (0..6).fold(factor, |x, _| x.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(x))))
+}
+
+#[test]
+fn steps_that_wrap_around_the_address_space_are_seen_through() {
+    // The first and the last lane of a run are inside the allocation, all lanes between them far outside.
+    for last in [31u64, 15, 7] {
+        let step = inverse(last).wrapping_mul(4);
+        assert_eq!(step.wrapping_mul(last), 4);
+        for access in ["ld.global.u32 %r2, [%rd0];", "st.global.u32 [%rd0], 1;", "ld.u32 %r2, [%rd0];"] {
+            let body = format!(
+                "and.b32 %r3, %thread, {last}; cvt.u64.u32 %rd1, %r3; mul.lo.u64 %rd1, %rd1, {step}; add.u64 %rd0, %in0, %rd1;
+                {access}"
+            );
+            let error = failure("", &body, 1, 32);
+            assert!(matches!(error.kind, LaunchErrorKind::OutOfBounds { .. }), "{access}: {error}");
+            assert_eq!(error.thread, [1, 0, 0], "{access}: {error}");
+        }
+        let body = format!(
+            ".shared .align 4 .b8 place[128]; mov.u64 %rd2, place; and.b32 %r3, %thread, {last}; cvt.u64.u32 %rd1, %r3;
+            mul.lo.u64 %rd1, %rd1, {step}; add.u64 %rd0, %rd2, %rd1; st.shared.u32 [%rd0], 1;"
+        );
+        let error = failure("", &body, 1, 32);
+        assert!(matches!(error.kind, LaunchErrorKind::OutOfBounds { space: MemorySpace::Shared, .. }), "{error}");
+    }
+}
+
 #[test]
 fn atomics_outside_are_errors() {
     let error = failure("", "atom.global.add.u32 %r2, [%in0+256], 1;", 1, 1);

@@ -128,6 +128,8 @@ pub(super) struct CudaBackend {
 struct LoadedModule {
     module: Module,
     entries: HashMap<String, EntryFacts>,
+    /// How many parameters each entry of the text declares.
+    parameter_counts: HashMap<String, usize>,
 }
 
 /// What the driver says of a kernel, asked once.
@@ -273,37 +275,35 @@ impl CudaBackend {
     }
 
     /// What a launch has to know of a kernel.
-    fn facts(&self, function: &Function<'_>) -> Result<EntryFacts, DeviceError> {
+    fn facts(&self, function: &Function<'_>, parameters: Option<usize>) -> Result<EntryFacts, DeviceError> {
         let attribute = |attribute| -> Result<u32, DeviceError> {
             let value = self.check("cuFuncGetAttribute", function.get_attribute(attribute))?;
             Ok(value.unsigned_abs())
         };
         let declared_shared_bytes = attribute(FunctionAttribute::SharedMemorySizeBytes)?;
         Ok(EntryFacts {
-            parameter_sizes: self.parameter_sizes(function),
+            parameter_sizes: parameters.and_then(|count| self.parameter_sizes(function, count)),
             declared_shared_bytes,
             max_threads: attribute(FunctionAttribute::MaxThreadsPerBlock)?,
             dynamic_shared_limit: SHARED_WITHOUT_ASKING.saturating_sub(declared_shared_bytes),
         })
     }
 
-    /// The sizes of a kernel's parameters in bytes, from drivers that can say.
-    fn parameter_sizes(&self, function: &Function<'_>) -> Option<Vec<usize>> {
+    /// The sizes of a kernel's `count` parameters in bytes, from drivers that can say.
+    ///
+    /// The count comes from elsewhere, though the driver would tell by refusing one parameter too many: tools that watch for refused calls,
+    /// compute-sanitizer among them, would report it.
+    fn parameter_sizes(&self, function: &Function<'_>, count: usize) -> Option<Vec<usize>> {
         type GetParamInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> c_int;
-        const INVALID_VALUE: c_int = 1;
         // SAFETY: the type is cuFuncGetParamInfo's.
         let get_param_info = unsafe { self.driver.function::<GetParamInfo>(c"cuFuncGetParamInfo") }?;
-        let mut sizes = Vec::new();
-        loop {
+        let size = |index| {
             let (mut offset, mut size) = (0, 0);
             // SAFETY: the function's module is loaded, and the pointers are to variables that outlive the call.
-            match unsafe { get_param_info(function.to_raw(), sizes.len(), &mut offset, &mut size) } {
-                0 => sizes.push(size),
-                // There is no parameter of that number: the end.
-                INVALID_VALUE => return Some(sizes),
-                _ => return None,
-            }
-        }
+            let status = unsafe { get_param_info(function.to_raw(), index, &mut offset, &mut size) };
+            (status == 0).then_some(size)
+        };
+        (0..count).map(size).collect()
     }
 
     /// Lets launches of a kernel use that much dynamic shared memory.
@@ -314,6 +314,16 @@ impl CudaBackend {
         let status = unsafe { sys::cuFuncSetAttribute(function.to_raw(), attribute, bytes) };
         status as c_int == 0
     }
+}
+
+/// How many parameters each entry of a PTX text declares, for texts as compilers write them.
+fn parameter_counts(ptx: &str) -> HashMap<String, usize> {
+    let entries = ptx.split(".entry").skip(1).filter_map(|text| {
+        let (name, rest) = text.split_at(text.find(|character: char| "({".contains(character))?);
+        let list = if rest.starts_with('(') { rest.split(')').next()? } else { "" };
+        Some((name.trim().to_owned(), list.matches(".param").count()))
+    });
+    entries.collect()
 }
 
 /// Why `arguments` can't be those of a kernel with parameters of these sizes; `None` if they can.
@@ -434,7 +444,8 @@ impl Backend for CudaBackend {
             Err(error) => return Err(DeviceError::ModuleRejected { log: self.rejection(&image, error) }),
         };
         let mut modules = lock(&self.modules);
-        modules.push(LoadedModule { module, entries: HashMap::new() });
+        let (entries, parameter_counts) = (HashMap::new(), parameter_counts(ptx));
+        modules.push(LoadedModule { module, entries, parameter_counts });
         Ok(ModuleId(modules.len() - 1))
     }
 
@@ -448,7 +459,7 @@ impl Backend for CudaBackend {
         let refuse = |reason| Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason });
         self.enter()?;
         let mut modules = lock(&self.modules);
-        let Some(LoadedModule { module, entries }) = modules.get_mut(module.0) else {
+        let Some(LoadedModule { module, entries, parameter_counts }) = modules.get_mut(module.0) else {
             return refuse("its module isn't loaded on this device".to_owned());
         };
         if entry.contains('\0') {
@@ -461,7 +472,9 @@ impl Backend for CudaBackend {
         };
         let facts = match entries.get_mut(entry) {
             Some(facts) => facts,
-            None => entries.entry(entry.to_owned()).or_insert(self.facts(&function)?),
+            None => {
+                entries.entry(entry.to_owned()).or_insert(self.facts(&function, parameter_counts.get(entry).copied())?)
+            }
         };
 
         if let Some(reason) = facts.parameter_sizes.as_ref().and_then(|sizes| argument_mismatch(sizes, arguments)) {

@@ -2,7 +2,7 @@
 //!
 //! Conversions of integers among themselves share a few functions that read widths and signs from `extra`. Those between
 //! floats that the processor does in one step are functions of their own; the rest goes through
-//! [`exact`](super::exact).
+//! [`exact`].
 
 use super::exact::{self, Format, Number, Rounding};
 use super::float;

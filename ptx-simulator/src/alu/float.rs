@@ -1,6 +1,6 @@
 //! Arithmetic of `f32` and `f64`.
 //!
-//! Round to nearest even is the processor's own arithmetic; the other modes go through [`exact`](super::exact).
+//! Round to nearest even is the processor's own arithmetic; the other modes go through [`exact`].
 
 use super::exact::{self, Number, Rounding};
 use super::lanes::{Level, lanes, with_flags, with_type};

@@ -191,7 +191,7 @@ impl Source for bool {
 
     #[inline(always)]
     unsafe fn view(_: *const Row, masks: *const u32, operands: &Operands, position: usize) -> u32 {
-        // SAFETY: as the other.
+        // SAFETY: passed on to the caller.
         unsafe { predicate_source(masks, operands, position) }
     }
 

@@ -276,8 +276,8 @@ impl<'a> Builder<'a, '_> {
             Binding::DynamicShared => return Ok(self.constant(Constant::DynamicShared { offset, wide })),
             Binding::Local { offset: start, parameter: false, .. } => space_offset(start),
             // Parameters have generic addresses, since functions keep theirs elsewhere than kernels.
-            Binding::Local { offset: start, .. } if wide => LOCAL_WINDOW + space_offset(start),
-            Binding::KernelParameter { offset: start } if wide => PARAMETER_WINDOW + space_offset(start),
+            Binding::Local { offset: start, .. } if wide => LOCAL_WINDOW.wrapping_add(space_offset(start)),
+            Binding::KernelParameter { offset: start } if wide => PARAMETER_WINDOW.wrapping_add(space_offset(start)),
             Binding::Variable(index) if wide => return Ok(self.constant(Constant::Variable { index, offset })),
             _ => return Err(refuse(text, "the address of this variable has 64 bits")),
         };

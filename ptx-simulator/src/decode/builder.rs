@@ -4,10 +4,14 @@ use std::collections::HashMap;
 
 use super::flow::{AluTypes, analyse};
 use super::program::*;
-use super::{Kernel, KernelInfo, KernelParameter, Tables, unsupported};
+use super::{Kernel, KernelInfo, KernelParameter, SharedArray, Tables, unsupported};
 use crate::alu::{ALWAYS, CARRY, Operands, Selected};
 use crate::error::LoadError;
 use crate::parse::syntax::{Function, Location, RegisterClass, Space, Statement, Variable};
+
+/// Predicates of the program come after the two that are always there.
+const FIRST_PREDICATE: u32 = 2;
+const _: () = assert!(CARRY < FIRST_PREDICATE && ALWAYS < FIRST_PREDICATE);
 
 pub(super) type Result<T> = std::result::Result<T, LoadError>;
 
@@ -76,6 +80,7 @@ pub(super) struct Builder<'a, 't> {
     constants: HashMap<Constant, u32>,
     specials: HashMap<Special, u32>,
     shared: HashMap<usize, Binding>,
+    shared_arrays: Vec<SharedArray>,
     shared_end: u64,
     dynamic_alignment: u64,
     local_end: u64,
@@ -103,14 +108,11 @@ impl<'a, 't> Builder<'a, 't> {
         Builder {
             tables,
             files,
-            program: Program {
-                predicates: CARRY.max(ALWAYS) + 1,
-                cleared_predicates: vec![CARRY],
-                ..Program::default()
-            },
+            program: Program { predicates: FIRST_PREDICATE, cleared_predicates: vec![CARRY], ..Program::default() },
             constants: HashMap::new(),
             specials: HashMap::new(),
             shared: HashMap::new(),
+            shared_arrays: Vec::new(),
             shared_end: 0,
             dynamic_alignment: 16,
             local_end: 0,
@@ -164,6 +166,7 @@ impl<'a, 't> Builder<'a, 't> {
             name: function.name.to_owned(),
             parameters,
             static_shared_bytes: program.shared_bytes,
+            shared_arrays: std::mem::take(&mut self.shared_arrays),
             local_bytes: program.local_words * 4,
             max_threads: function.max_threads,
             exact_threads: function.exact_threads,
@@ -357,7 +360,9 @@ impl<'a, 't> Builder<'a, 't> {
                 let offset = self.shared_end.next_multiple_of(variable.alignment);
                 // Sizes are checked against the limit when the body is done; here they only mustn't wrap.
                 self.shared_end = (offset + bytes).min(u64::from(u32::MAX));
-                Binding::Shared(offset as u32)
+                let offset = offset.min(u64::from(u32::MAX)) as u32;
+                self.shared_arrays.push(SharedArray { name: variable.name.to_owned(), offset, bytes: bytes as u32 });
+                Binding::Shared(offset)
             }
             _ => {
                 self.dynamic_alignment = self.dynamic_alignment.max(variable.alignment);

@@ -6,6 +6,8 @@ mod control;
 mod flow;
 mod memory;
 pub mod program;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +40,8 @@ pub struct KernelInfo {
     pub parameters: Vec<KernelParameter>,
     /// Shared memory per block that the kernel's own arrays take, in bytes.
     pub static_shared_bytes: u32,
+    /// The kernel's own arrays in shared memory, by offset.
+    pub shared_arrays: Vec<SharedArray>,
     /// Local memory per thread in bytes.
     pub local_bytes: u32,
     /// The block shape of `.maxntid` or `.reqntid`.
@@ -57,6 +61,17 @@ pub struct KernelParameter {
     pub alignment: usize,
     /// Offset in the parameter buffer, in bytes.
     pub offset: usize,
+}
+
+/// An array in a block's shared memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedArray {
+    /// Name in the PTX.
+    pub name: String,
+    /// Offset in bytes; this is its address within the shared space.
+    pub offset: u32,
+    /// Size in bytes.
+    pub bytes: u32,
 }
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::alu::Row;
 use crate::decode::program::*;
 use crate::error::{AccessKind, LaunchErrorKind, MemorySpace, Nearest};
 use crate::memory::{load, store};
-use crate::observe::{Access as AccessEvent, Observer};
+use crate::observe::{Access as AccessEvent, Watch};
 
 /// Bytes from one word of a lane's local memory to its next.
 const LOCAL_STRIDE: usize = 128;
@@ -82,7 +82,7 @@ pub(super) fn lane_addresses(rows: *const Row, address: &Address) -> [u64; 32] {
     }
 }
 
-impl<O: Observer> Executor<'_, O> {
+impl<W: Watch> Executor<'_, W> {
     // ---- finding the bytes --------------------------------------------------------------------------------
 
     /// Checks all lanes in `active` and finds their bytes.
@@ -210,7 +210,7 @@ impl<O: Observer> Executor<'_, O> {
                 resolved.local |= active;
             }
         }
-        if O::ACTIVE {
+        if W::ACTIVE {
             let event = AccessEvent {
                 space: space(request.target),
                 kind: request.kind,
@@ -218,7 +218,8 @@ impl<O: Observer> Executor<'_, O> {
                 addresses,
                 bytes: request.bytes,
             };
-            self.observer.access(self.place(warp, pc), event);
+            let place = self.place(warp, pc);
+            self.watch.observer().access(place, event);
         }
         Ok(())
     }
@@ -321,14 +322,14 @@ impl<O: Observer> Executor<'_, O> {
 
     #[inline(always)]
     pub fn load(&mut self, warp: &Warp, pc: u32, access: &Access, active: u32) -> Result<()> {
-        if !O::ACTIVE && access.pattern != Pattern::None {
+        if !W::ACTIVE && access.pattern != Pattern::None {
             let (slot, host) = self.patterned(warp, pc, access, active);
             if !host.is_null() {
                 let pattern = &self.patterns[slot];
                 for element in 0..usize::from(access.count) {
                     let row = self.data_row(access, element);
                     if row != NONE {
-                        let offset = access.address.offset + element as i64 * 4;
+                        let offset = access.address.offset.wrapping_add(element as i64 * 4);
                         // SAFETY: `patterned` found all bytes of all lanes at `host`; shared memory is this worker's.
                         unsafe {
                             match access.target {
@@ -381,7 +382,7 @@ impl<O: Observer> Executor<'_, O> {
     #[inline(always)]
     pub fn store(&mut self, warp: &Warp, pc: u32, access: &Access, active: u32) -> Result<()> {
         // Lanes store in order, so patterns in which vectors of several lanes overlap would come out differently.
-        if !O::ACTIVE && access.pattern != Pattern::None && access.count == 1 {
+        if !W::ACTIVE && access.pattern != Pattern::None && access.count == 1 {
             let (slot, host) = self.patterned(warp, pc, access, active);
             if !host.is_null() {
                 let pattern = &self.patterns[slot];

@@ -11,9 +11,9 @@ use super::warp::Warp;
 use crate::decode::program::*;
 use crate::error::{AccessKind, LaunchErrorKind, MemorySpace};
 use crate::memory::{load, store};
-use crate::observe::Observer;
+use crate::observe::Watch;
 
-impl<O: Observer> Executor<'_, O> {
+impl<W: Watch> Executor<'_, W> {
     pub fn atomic(&mut self, warp: &Warp, pc: u32, atomic: &Atomic, active: u32) -> Result<()> {
         let mut addresses = lane_addresses(warp.rows, &atomic.address);
         let request = Request { target: atomic.target, kind: AccessKind::Atomic, bytes: u32::from(atomic.bytes) };

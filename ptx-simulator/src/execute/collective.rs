@@ -5,17 +5,20 @@ use super::atomic::combine;
 use super::run::*;
 use super::warp::Warp;
 use crate::decode::program::*;
-use crate::observe::Observer;
+use crate::observe::Watch;
 
-impl<O: Observer> Executor<'_, O> {
+impl<W: Watch> Executor<'_, W> {
     /// Executes a vote, match, shuffle, reduction or election for `active`, which holds all members of its lanes' masks
     /// that are still alive.
     pub fn collective(&self, warp: &Warp, operation: &Operation, active: u32) {
         let (rows, predicates) = (warp.rows, warp.predicates);
         // Lanes without a member mask work with whoever is there.
-        // SAFETY: here and below, the decoder allocated all rows and masks of the operation.
-        let members =
-            |row: u32| if row == NONE { [active; 32] } else { unsafe { read_row(rows, row) }.map(|m| m & active) };
+        let members = |row: u32| match row {
+            NONE => [active; 32],
+            // SAFETY: the decoder allocated the row.
+            _ => unsafe { read_row(rows, row) }.map(|members| members & active),
+        };
+        // SAFETY: the decoder allocated all rows and masks of the operation.
         unsafe {
             match *operation {
                 Operation::Vote { kind, destination, predicate, members: row } => {

@@ -10,7 +10,7 @@ use crate::decode::Module;
 use crate::decode::program::Program;
 use crate::error::{AllocateError, LaunchErrorKind};
 use crate::memory::GlobalMemory;
-use crate::observe::{NoObserver, Observer};
+use crate::observe::{Observer, Unwatched, Watch, Watched};
 
 /// Instructions of a block before the next resident block gets its turn, where blocks may wait for each other.
 const BLOCK_QUANTUM: u64 = 1 << 16;
@@ -50,15 +50,15 @@ impl Launch<'_> {
         [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
     }
 
-    /// Runs all blocks on the threads of `pool`. The error is the one of the lowest block that has one.
-    pub fn run(&self, pool: &rayon::ThreadPool) -> Result<(), Fault> {
+    /// Runs all blocks on the threads of `pool`, or on this one without a pool. The error is the one of the lowest block that has one.
+    pub fn run(&self, pool: Option<&rayon::ThreadPool>) -> Result<(), Fault> {
         if self.program.ordered {
-            return self.run_ordered(&mut NoObserver);
+            return self.run_ordered(Unwatched);
         }
-        let workers = (pool.current_num_threads() as u64).min(self.block_count());
-        if workers <= 1 {
-            return self.run_in_order(&mut NoObserver);
-        }
+        let workers = pool.map_or(1, |pool| pool.current_num_threads() as u64).min(self.block_count());
+        let (Some(pool), 2..) = (pool, workers) else {
+            return self.run_in_order(Unwatched);
+        };
         let next = AtomicU64::new(0);
         let failed_at = AtomicU64::new(u64::MAX);
         let failure: Mutex<Option<Fault>> = Mutex::new(None);
@@ -75,8 +75,7 @@ impl Launch<'_> {
                     let Some(mut block) = Block::new(self) else {
                         return fail(self.out_of_memory());
                     };
-                    let mut observer = NoObserver;
-                    let mut executor = Executor::new(self, &mut observer);
+                    let mut executor = Executor::new(self, Unwatched);
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         // Blocks before a failed one still run: one of them may fail, too, and come first.
@@ -98,13 +97,14 @@ impl Launch<'_> {
     }
 
     /// Runs the blocks one after the other, watched.
-    pub fn run_observed<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
-        if self.program.ordered { self.run_ordered(observer) } else { self.run_in_order(observer) }
+    pub fn run_observed(&self, observer: &mut dyn Observer) -> Result<(), Fault> {
+        let watch = Watched(observer);
+        if self.program.ordered { self.run_ordered(watch) } else { self.run_in_order(watch) }
     }
 
-    fn run_in_order<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
+    fn run_in_order<W: Watch>(&self, watch: W) -> Result<(), Fault> {
         let mut block = Block::new(self).ok_or_else(|| self.out_of_memory())?;
-        let mut executor = Executor::new(self, observer);
+        let mut executor = Executor::new(self, watch);
         for index in 0..self.block_count() {
             block.restart(self, index);
             executor.run_block(&mut block, u64::MAX).map_err(|fault| *fault)?;
@@ -114,9 +114,9 @@ impl Launch<'_> {
 
     /// Runs blocks that may communicate: in index order, one at a time, but so that a block which waits for another
     /// doesn't keep it from running.
-    fn run_ordered<O: Observer>(&self, observer: &mut O) -> Result<(), Fault> {
+    fn run_ordered<W: Watch>(&self, watch: W) -> Result<(), Fault> {
         let most = (RESIDENT_BYTES / Block::bytes(self).max(1)).clamp(1, MAX_RESIDENT as u64) as usize;
-        let mut executor = Executor::new(self, observer);
+        let mut executor = Executor::new(self, watch);
         let mut resident: Vec<Block> = Vec::new();
         let mut idle: Vec<Block> = Vec::new();
         let mut next = 0;

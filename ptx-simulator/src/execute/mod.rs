@@ -9,6 +9,8 @@ mod fault;
 mod launch;
 mod pattern;
 mod run;
+#[cfg(test)]
+mod tests;
 mod warp;
 
 pub(crate) use fault::Fault;

@@ -8,6 +8,9 @@ use super::warp::{ALL, Warp};
 use crate::decode::program::{Access, Address};
 use crate::memory::{load, store};
 
+/// Longest step of a run in bytes.
+const MAX_STEP: u64 = 1 << 32;
+
 /// How many runs the lanes fall into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -74,6 +77,7 @@ impl AddressPattern {
         };
         self.shape = shape;
         let (mut low, mut high, mut bits) = (u64::MAX, 0, 0);
+        let mut longest = 0;
         for (run, first) in self.runs.iter_mut().zip((0..32).step_by(length)) {
             let (start, end) = (lanes[first], lanes[first + length - 1]);
             let step = lanes[first + 1].wrapping_sub(start);
@@ -81,6 +85,11 @@ impl AddressPattern {
             low = low.min(start).min(end);
             high = high.max(start).max(end);
             bits |= start | step;
+            longest = longest.max((step as i64).unsigned_abs());
+        }
+        // The ends bound the lanes between them only if the steps don't lead around the address space.
+        if longest > MAX_STEP {
+            self.shape = Shape::Scattered;
         }
         (self.low, self.high, self.bits) = (low, high, bits);
     }

@@ -9,7 +9,7 @@ use super::pattern::AddressPattern;
 use super::warp::{ALL, State, Warp};
 use crate::decode::program::*;
 use crate::error::LaunchErrorKind;
-use crate::observe::{Observer, Place};
+use crate::observe::{Place, Watch};
 
 /// Instructions of a warp before the next one gets its turn, where warps may wait for each other.
 const WARP_SLICE: u64 = 1 << 14;
@@ -43,9 +43,9 @@ enum Stop {
 }
 
 /// What one worker needs to run blocks of a launch.
-pub(super) struct Executor<'a, O> {
+pub(super) struct Executor<'a, W> {
     pub launch: &'a Launch<'a>,
-    pub observer: &'a mut O,
+    pub watch: W,
     /// The running block's shared memory.
     pub shared: *mut u8,
     /// The running block's index.
@@ -88,11 +88,11 @@ impl Level {
     }
 }
 
-impl<'a, O: Observer> Executor<'a, O> {
-    pub fn new(launch: &'a Launch<'a>, observer: &'a mut O) -> Self {
+impl<'a, W: Watch> Executor<'a, W> {
+    pub fn new(launch: &'a Launch<'a>, watch: W) -> Self {
         Executor {
             launch,
-            observer,
+            watch,
             shared: std::ptr::null_mut(),
             block: 0,
             recent: vec![0; launch.program.code.len()],
@@ -114,8 +114,8 @@ impl<'a, O: Observer> Executor<'a, O> {
     pub fn run_block(&mut self, block: &mut Block, quantum: u64) -> Result<Progress> {
         self.shared = block.shared();
         self.block = block.index;
-        if O::ACTIVE && block.warps.iter().all(|warp| warp.executed == 0) {
-            self.observer.block_begins(block.index, self.launch.threads);
+        if W::ACTIVE && block.warps.iter().all(|warp| warp.executed == 0) {
+            self.watch.observer().block_begins(block.index, self.launch.threads);
         }
         let executed = |block: &Block| block.warps.iter().map(|warp| warp.executed).sum::<u64>();
         let end = executed(block).saturating_add(quantum);
@@ -131,8 +131,8 @@ impl<'a, O: Observer> Executor<'a, O> {
                     progressed = true;
                     match self.run_warp(&mut block.warps[index], &mut block.barriers)? {
                         Stop::BarrierComplete(number) => {
-                            if O::ACTIVE {
-                                self.observer.barrier_completes(block.index, number);
+                            if W::ACTIVE {
+                                self.watch.observer().barrier_completes(block.index, number);
                             }
                             block.release(number);
                             // The others first: this warp has done its part up to the barrier.
@@ -144,8 +144,8 @@ impl<'a, O: Observer> Executor<'a, O> {
                 }
             }
             if finished {
-                if O::ACTIVE {
-                    self.observer.block_ends(block.index);
+                if W::ACTIVE {
+                    self.watch.observer().block_ends(block.index);
                 }
                 return Ok(Progress::Finished);
             }
@@ -323,7 +323,7 @@ impl<'a, O: Observer> Executor<'a, O> {
             }};
         }
         macro_rules! jump {
-            ($pc:expr) => {{
+            ($label:lifetime, $pc:expr) => {{
                 warp.executed += u64::from(pc + 1 - start);
                 pc = $pc;
                 start = pc;
@@ -331,10 +331,10 @@ impl<'a, O: Observer> Executor<'a, O> {
                     warp.groups[index].pc = pc;
                     return Ok(Stop::Reschedule);
                 }
-                continue;
+                continue $label;
             }};
         }
-        loop {
+        'run: loop {
             if pc == stop {
                 warp.executed += u64::from(pc - start);
                 warp.groups[index].pc = pc;
@@ -347,8 +347,10 @@ impl<'a, O: Observer> Executor<'a, O> {
                 // SAFETY: the decoder allocated the mask.
                 mask & unsafe { guard_mask(predicates, instruction.guard) }
             };
-            if O::ACTIVE && active != 0 {
-                self.observer.instruction(Place { block: self.block, warp: warp.index, instruction: pc }, active);
+            if W::ACTIVE && active != 0 {
+                self.watch
+                    .observer()
+                    .instruction(Place { block: self.block, warp: warp.index, instruction: pc }, active);
             }
             match &instruction.operation {
                 Operation::Alu { function, operands } => {
@@ -370,7 +372,7 @@ impl<'a, O: Observer> Executor<'a, O> {
                 }
                 Operation::Branch { target } => {
                     if active == mask {
-                        jump!(*target);
+                        jump!('run, *target);
                     }
                     warp.split(index, active, *target, State::Runnable);
                     leave!(pc + 1);
@@ -388,7 +390,7 @@ impl<'a, O: Observer> Executor<'a, O> {
                         }
                         let target = self.launch.program.lists[(list + choice) as usize];
                         if lanes == mask {
-                            jump!(target);
+                            jump!('run, target);
                         }
                         rest &= !lanes;
                         if rest == 0 && active == mask {
@@ -403,7 +405,7 @@ impl<'a, O: Observer> Executor<'a, O> {
                     let frame = warp.enter(warp.groups[index].frame, pc + 1);
                     if active == mask {
                         warp.groups[index].frame = frame;
-                        jump!(*target);
+                        jump!('run, *target);
                     }
                     warp.split(index, active, *target, State::Runnable);
                     if let Some(group) = warp.groups.last_mut() {
@@ -415,7 +417,7 @@ impl<'a, O: Observer> Executor<'a, O> {
                     let (frame, target) = warp.leave(warp.groups[index].frame);
                     if active == mask {
                         warp.groups[index].frame = frame;
-                        jump!(target);
+                        jump!('run, target);
                     }
                     warp.split(index, active, target, State::Runnable);
                     if let Some(group) = warp.groups.last_mut() {
@@ -438,8 +440,9 @@ impl<'a, O: Observer> Executor<'a, O> {
                     // SAFETY: the decoder allocated the row.
                     let members = unsafe { read_row(rows, *members) };
                     if active == mask && lanes_where(active, |lane| members[lane] & warp.live & !active != 0) == 0 {
-                        if O::ACTIVE {
-                            self.observer.warp_synchronises(self.place(warp, pc), active);
+                        if W::ACTIVE {
+                            let place = self.place(warp, pc);
+                            self.watch.observer().warp_synchronises(place, active);
                         }
                         pc += 1;
                         continue;
@@ -469,8 +472,9 @@ impl<'a, O: Observer> Executor<'a, O> {
                         warp.executed += u64::from(pc + 1 - start);
                         return Ok(Stop::Reschedule);
                     }
-                    if O::ACTIVE && *members != NONE {
-                        self.observer.warp_synchronises(self.place(warp, pc), ready);
+                    if W::ACTIVE && *members != NONE {
+                        let place = self.place(warp, pc);
+                        self.watch.observer().warp_synchronises(place, ready);
                     }
                     self.collective(warp, &instruction.operation, ready);
                     if warp.groups[index].mask != mask {
@@ -579,15 +583,17 @@ impl<'a, O: Observer> Executor<'a, O> {
         barriers: &mut Barriers,
     ) -> Result<Option<u32>> {
         let explicit = barrier.count != NONE;
-        // SAFETY: here and below, the decoder allocated rows and masks.
         let truths = match barrier.predicate {
             Guard::NONE => 0,
+            // SAFETY: the decoder allocated the mask.
             predicate => unsafe { guard_mask(warp.predicates, predicate) },
         };
         let (number, count) = match barrier.fixed {
             Some(number) if !explicit && u32::from(number) < BARRIERS => (u32::from(number), 0),
             _ => {
+                // SAFETY: the decoder allocated the row.
                 let numbers = unsafe { read_row(warp.rows, barrier.number) };
+                // SAFETY: as above.
                 let counts = if explicit { unsafe { read_row(warp.rows, barrier.count) } } else { [0; 32] };
                 let first = active.trailing_zeros() as usize;
                 let (number, count) = (numbers[first], counts[first]);
@@ -615,8 +621,9 @@ impl<'a, O: Observer> Executor<'a, O> {
         if arrived > expected {
             return self.fault(warp, active, pc, bad);
         }
-        if O::ACTIVE {
-            self.observer.barrier_arrives(self.place(warp, pc), number, active);
+        if W::ACTIVE {
+            let place = self.place(warp, pc);
+            self.watch.observer().barrier_arrives(place, number, active);
         }
         if barrier.kind == BarrierKind::Arrive {
             warp.groups[index].pc = pc + 1;

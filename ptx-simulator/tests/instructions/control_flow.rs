@@ -160,3 +160,20 @@ fn a_label_may_stand_anywhere_and_names_may_be_reused_in_scopes() {
     );
     assert_eq!(got, [9, 5, 0]);
 }
+
+#[test]
+fn a_table_of_branches_that_all_lanes_leave_alike() {
+    let got: Vec<u32> = run_body(
+        "",
+        "mov.u32 %r3, 0; mov.u32 %r2, 3;
+        again: add.u32 %r3, %r3, 1; sub.u32 %r2, %r2, 1;
+        targets: .branchtargets end, again, again;
+        brx.idx %r2, targets;
+        end: mad.wide.u32 %rd2, %thread, 4, %out; st.global.u32 [%rd2], %r3;",
+        1,
+        64,
+        [&[], &[]],
+        64,
+    );
+    assert_eq!(got, [3; 64]);
+}

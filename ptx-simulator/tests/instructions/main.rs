@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod address_patterns;
 mod address_spaces;
 mod atomics;
 mod barriers;

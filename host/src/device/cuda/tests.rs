@@ -48,7 +48,8 @@ fn stand_in() -> &'static Path {
     })
 }
 
-const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy()\n.visible .entry fault()\n";
+const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy(\n.param .u64 from, .param .u64 .ptr to,\n\
+                   .param .u32 bytes,\n.param .f32 add\n)\n.visible .entry fault()\n";
 
 fn shape(threads: u32, dynamic_shared_bytes: u32) -> LaunchShape {
     LaunchShape { grid: [1, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes }

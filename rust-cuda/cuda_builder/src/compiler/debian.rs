@@ -71,8 +71,8 @@ fn download_and_unpack(folder: &Path) -> Result<PathBuf> {
             searched: "none on this machine, and its package archive has none either".to_owned(),
         })?;
     build_script::say(&format!(
-        "fetching rustc {version} with the source of its library from Debian, to build GPU kernels: about 140 MB, kept in the \
-         target folder ({NO_DOWNLOAD_VARIABLE}=1 forbids it)"
+        "GPU kernels are built with rustc {version} and its library's source, fetched from Debian into the target folder (about \
+         140 MB, nothing is installed; {NO_DOWNLOAD_VARIABLE}=1 forbids it)"
     ));
     let packages = closure([compiler, source], |package| apt.depends(package), is_installed);
     let mut arguments = vec!["download"];
