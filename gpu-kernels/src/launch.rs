@@ -125,3 +125,10 @@ pub struct Kernel {
     /// The launch shape for an `m` x `k` by `k` x `n` product, from `(m, n, k)`; `None` as in [`LaunchShape::over_tiles`].
     pub launch_shape: fn(m: usize, n: usize, k: usize) -> Option<LaunchShape>,
 }
+
+impl Kernel {
+    /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
+    pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
+        (self.launch_shape)(m, n, k).map_or(0, |shape| shape.blocks())
+    }
+}

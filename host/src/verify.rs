@@ -115,6 +115,15 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
     Reference { product, tolerance }
 }
 
+/// Compares `c` with the reference for `a` times `b`.
+///
+/// # Panics
+///
+/// If the shapes don't fit together.
+pub fn check(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> Verification {
+    compare(c.view(), &reference(a.view(), b.view()))
+}
+
 /// Compares a result with its reference, element by element.
 ///
 /// # Panics
@@ -137,7 +146,7 @@ pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
         let (difference, tolerance) = difference_and_tolerance(element, exact, tolerance);
         let ratio = if difference == 0.0 { 0.0 } else { difference / tolerance };
         // NaN marks a NaN or an infinity in the wrong place; it must not be lost among comparisons that are false for NaN.
-        if !(ratio <= 1.0) {
+        if ratio > 1.0 || ratio.is_nan() {
             verification.wrong += 1;
         }
         if worse(difference, verification.max_difference) {

@@ -1,6 +1,8 @@
 //! The device that a user talks to: memory, launches, limits.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::{Kernel, KernelInfo, Module};
 use crate::error::{AllocateError, LaunchError, LaunchErrorKind, MemoryError};
@@ -89,11 +91,12 @@ impl Argument<'_> {
 }
 
 /// Settings of a [`Simulator`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SimulatorBuilder {
     threads: usize,
     memory_limit: Option<u64>,
     instruction_limit: Option<u64>,
+    finished_blocks: Arc<AtomicU64>,
 }
 
 impl SimulatorBuilder {
@@ -120,6 +123,13 @@ impl SimulatorBuilder {
         self
     }
 
+    /// A counter that others may watch while a launch runs: blocks that have finished, from 0 in every launch.
+    #[must_use]
+    pub fn finished_blocks(mut self, counter: Arc<AtomicU64>) -> Self {
+        self.finished_blocks = counter;
+        self
+    }
+
     /// Makes the simulator.
     pub fn build(self) -> Simulator {
         Simulator {
@@ -128,6 +138,7 @@ impl SimulatorBuilder {
             threads: self.threads,
             pool: None,
             instruction_limit: self.instruction_limit.unwrap_or(DEFAULT_INSTRUCTION_LIMIT),
+            finished_blocks: self.finished_blocks,
         }
     }
 }
@@ -150,6 +161,7 @@ pub struct Simulator {
     /// Made at the first launch; `None` inside if one core does all.
     pool: Option<Option<rayon::ThreadPool>>,
     instruction_limit: u64,
+    finished_blocks: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Simulator {
@@ -312,7 +324,9 @@ impl Simulator {
             shared_bytes: kernel.program.shared_bytes + config.dynamic_shared_bytes,
             variables: &self.modules[&module.id()],
             instruction_limit: self.instruction_limit,
+            finished_blocks: &self.finished_blocks,
         };
+        self.finished_blocks.store(0, Ordering::Relaxed);
         run(&launch, pool).map_err(|fault| describe(&launch, name, fault))
     }
 

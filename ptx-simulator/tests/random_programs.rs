@@ -460,9 +460,6 @@ fn check(seeds: std::ops::Range<u64>) {
         let program = Program::random(&mut Random::new(seed));
         let text = program.text();
         let module = load(&text);
-            eprintln!("seed {seed}");
-            std::fs::write("/tmp/t/seed.ptx", &text).unwrap();
-        }
         let (blocks, threads) = [(1u32, 32u32), (2, 33), (3, 128), (1, 7), (2, 256)][seed as usize % 5];
         let got: Vec<u32> = on_any_number_of_cores(|machine| {
             let output = machine.upload(&vec![0u32; (blocks * threads) as usize]);

@@ -9,6 +9,7 @@ use host::{
     verify,
 };
 
+use super::progress;
 use crate::cli::{Common, GemmArguments};
 
 pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmReport> {
@@ -22,9 +23,11 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     gemm.check(&a.view(), &b.view())?;
     let output = OutputFile::create(&arguments.output)?;
 
-    let product = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once)?;
+    let product = progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
+        gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once)
+    })?;
     let verification =
-        arguments.verify.then(|| verify::compare(product.c.view(), &verify::reference(a.view(), b.view())));
+        arguments.verify.then(|| progress::spinning("checking every element", || verify::check(&product.c, &a, &b)));
     let report = ProductReport::new(&gemm.device().info(), &product, k, verification);
     let written = report.passed();
     if written {

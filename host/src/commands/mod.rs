@@ -3,6 +3,7 @@
 mod gemm;
 mod info;
 mod list;
+mod progress;
 mod ptx;
 mod run;
 

@@ -9,6 +9,7 @@ use host::{
     verify,
 };
 
+use super::progress;
 use crate::cli::{Common, RunArguments};
 
 /// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator; B, the reference and its tolerance in f64.
@@ -28,8 +29,10 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let timing = if gemm.device().is_simulator() { Timing::Once } else { Timing::Batches { batches: 7, launches: 20 } };
 
     let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(size, size), (size, size)], seed)).expect("two shapes");
-    let product = gemm.multiply_timed(kernel, a.view(), b.view(), timing)?;
-    let verification = verify::compare(product.c.view(), &verify::reference(a.view(), b.view()));
+    let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
+        gemm.multiply_timed(kernel, a.view(), b.view(), timing)
+    })?;
+    let verification = progress::spinning("checking every element", || verify::check(&product.c, &a, &b));
     Ok(RunReport {
         seed,
         lesson_bar: verify::LESSON_BAR,

@@ -406,7 +406,7 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn free(&self, address: u64, _bytes: u64) {
+    fn free(&self, address: u64) {
         // This can fail only in a context that a kernel's fault has ended, and its memory goes with it.
         if self.enter().is_ok() {
             // SAFETY: the address is one that `allocate` gave, and its owner is being dropped. The driver waits for

@@ -65,7 +65,7 @@ pub enum DeviceError {
     SimulatorRejectsModule(#[from] ptx_simulator::LoadError),
     /// A kernel can't be launched on the simulator, or did something wrong there.
     #[error("on the simulator, {0}")]
-    SimulatedLaunch(#[from] ptx_simulator::LaunchError),
+    SimulatedLaunch(#[from] Box<ptx_simulator::LaunchError>),
     /// A copy that reaches outside the simulator's allocations.
     #[error("on the simulator, {0}")]
     SimulatedMemory(#[from] ptx_simulator::MemoryError),

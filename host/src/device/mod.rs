@@ -102,7 +102,7 @@ pub struct ModuleId(pub(crate) usize);
 pub(crate) trait Backend: Send + Sync {
     fn info(&self) -> DeviceInfo;
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError>;
-    fn free(&self, address: u64, bytes: u64);
+    fn free(&self, address: u64);
     fn copy_to_device(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
     fn copy_from_device(&self, bytes: &mut [u8], address: u64) -> Result<(), DeviceError>;
     fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError>;
@@ -114,6 +114,10 @@ pub(crate) trait Backend: Send + Sync {
         shape: &LaunchShape,
         arguments: &[Argument],
     ) -> Result<(), DeviceError>;
+    /// Blocks of the running launch that have finished, where that can be seen.
+    fn finished_blocks(&self) -> Option<u64> {
+        None
+    }
     fn synchronise(&self) -> Result<(), DeviceError>;
     /// The time that the launches made by `work` take on the device.
     fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError>;
@@ -207,6 +211,11 @@ impl Device {
         self.backend.launch(module, entry, shape, arguments)
     }
 
+    /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the simulator, `None` on a GPU.
+    pub fn finished_blocks(&self) -> Option<u64> {
+        self.backend.finished_blocks()
+    }
+
     /// Waits until everything launched so far has run, and reports any error in it.
     pub fn synchronise(&self) -> Result<(), DeviceError> {
         self.backend.synchronise()
@@ -294,7 +303,7 @@ impl<T: Element> DeviceBuffer<T> {
 impl<T: Element> Drop for DeviceBuffer<T> {
     fn drop(&mut self) {
         if self.address != 0 {
-            self.backend.free(self.address, self.length as u64 * size_of::<T>() as u64);
+            self.backend.free(self.address);
         }
     }
 }

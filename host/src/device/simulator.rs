@@ -2,7 +2,10 @@
 
 use std::{
     fs, iter,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,24 +21,26 @@ pub(super) struct SimulatorBackend {
     state: Mutex<State>,
     threads: usize,
     total_memory: u64,
+    finished_blocks: Arc<AtomicU64>,
     why_no_gpu: Option<String>,
 }
 
 struct State {
     simulator: Simulator,
     modules: Vec<Module>,
-    allocated: u64,
 }
 
 impl SimulatorBackend {
     /// A simulator on all cores, with the memory that is available now. `why_no_gpu` is shown to users who didn't ask for the simulator by name.
     pub(super) fn new(why_no_gpu: Option<String>) -> SimulatorBackend {
         let total_memory = available_memory();
-        let simulator = Simulator::builder().memory_limit(total_memory).build();
+        let finished_blocks = Arc::<AtomicU64>::default();
+        let builder = Simulator::builder().memory_limit(total_memory).finished_blocks(Arc::clone(&finished_blocks));
         SimulatorBackend {
-            state: Mutex::new(State { simulator, modules: Vec::new(), allocated: 0 }),
+            state: Mutex::new(State { simulator: builder.build(), modules: Vec::new() }),
             threads: rayon::current_num_threads(),
             total_memory,
+            finished_blocks,
             why_no_gpu,
         }
     }
@@ -63,27 +68,24 @@ impl Backend for SimulatorBackend {
             kind: DeviceKind::Simulator,
             detail: iter::once(threads).chain(reason).collect(),
             total_memory: self.total_memory,
-            free_memory: self.total_memory.saturating_sub(self.state().allocated),
+            free_memory: self.state().simulator.free_memory(),
         }
     }
 
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError> {
         let mut state = self.state();
-        let free = self.total_memory.saturating_sub(state.allocated);
+        let free = state.simulator.free_memory();
         let pointer = state.simulator.allocate(bytes).map_err(|_| DeviceError::OutOfMemory {
             needed: bytes,
             free,
             total: self.total_memory,
         })?;
-        state.allocated += bytes;
         Ok(pointer.0)
     }
 
-    fn free(&self, address: u64, bytes: u64) {
-        let mut state = self.state();
-        if state.simulator.free(DevicePointer(address)).is_ok() {
-            state.allocated -= bytes;
-        }
+    fn free(&self, address: u64) {
+        // Only an address that `allocate` gave comes here, and only once.
+        let _ = self.state().simulator.free(DevicePointer(address));
     }
 
     fn copy_to_device(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError> {
@@ -112,8 +114,12 @@ impl Backend for SimulatorBackend {
         let config =
             LaunchConfig { grid: shape.grid, block: shape.block, dynamic_shared_bytes: shape.dynamic_shared_bytes };
         let State { simulator, modules, .. } = &mut *self.state();
-        simulator.launch(&modules[module.0], entry, config, &arguments)?;
+        simulator.launch(&modules[module.0], entry, config, &arguments).map_err(Box::new)?;
         Ok(())
+    }
+
+    fn finished_blocks(&self) -> Option<u64> {
+        Some(self.finished_blocks.load(Ordering::Relaxed))
     }
 
     fn synchronise(&self) -> Result<(), DeviceError> {

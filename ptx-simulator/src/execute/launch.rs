@@ -38,6 +38,8 @@ pub(crate) struct Launch<'a> {
     /// Addresses of the module's variables.
     pub variables: &'a [u64],
     pub instruction_limit: u64,
+    /// Counts blocks as they finish, for whoever watches.
+    pub finished_blocks: &'a AtomicU64,
 }
 
 impl Launch<'_> {
@@ -86,6 +88,7 @@ impl Launch<'_> {
                         if let Err(fault) = executor.run_block(&mut block, u64::MAX) {
                             fail(*fault);
                         }
+                        self.count_finished();
                     }
                 });
             }
@@ -108,6 +111,7 @@ impl Launch<'_> {
         for index in 0..self.block_count() {
             block.restart(self, index);
             executor.run_block(&mut block, u64::MAX).map_err(|fault| *fault)?;
+            self.count_finished();
         }
         Ok(())
     }
@@ -125,7 +129,10 @@ impl Launch<'_> {
             let mut index = 0;
             while index < resident.len() {
                 match executor.run_block(&mut resident[index], BLOCK_QUANTUM).map_err(|fault| *fault)? {
-                    Progress::Finished => idle.push(resident.remove(index)),
+                    Progress::Finished => {
+                        self.count_finished();
+                        idle.push(resident.remove(index));
+                    }
                     Progress::Waiting => index += 1,
                 }
             }
@@ -137,7 +144,10 @@ impl Launch<'_> {
                 block.restart(self, next);
                 next += 1;
                 match executor.run_block(&mut block, BLOCK_QUANTUM).map_err(|fault| *fault)? {
-                    Progress::Finished => idle.push(block),
+                    Progress::Finished => {
+                        self.count_finished();
+                        idle.push(block);
+                    }
                     Progress::Waiting => {
                         resident.push(block);
                         break;
@@ -148,6 +158,10 @@ impl Launch<'_> {
                 return Ok(());
             }
         }
+    }
+
+    fn count_finished(&self) {
+        self.finished_blocks.fetch_add(1, Ordering::Relaxed);
     }
 
     fn out_of_memory(&self) -> Fault {

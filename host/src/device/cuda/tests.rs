@@ -85,8 +85,8 @@ fn bytes_go_to_the_device_through_a_kernel_and_back() {
         let mut bytes = [0; 5];
         gpu.copy_from_device(&mut bytes, to).unwrap();
         assert_eq!(bytes, [3, 4, 5, 6, 1]);
-        gpu.free(from, 5);
-        gpu.free(to, 5);
+        gpu.free(from);
+        gpu.free(to);
         let info = gpu.info();
         assert_eq!(info.free_memory, info.total_memory);
     });
@@ -141,7 +141,7 @@ fn a_fault_names_the_kernel_and_what_it_did_then_and_ever_after() {
         assert_eq!(launch_failed(gpu.copy_from_device(&mut [0], address)), again);
         assert_eq!(launch_failed(copy(&gpu, module, address, address, 1, 0.0)), again);
         assert_eq!(launch_failed(gpu.load_module(PTX)), again);
-        gpu.free(address, 1);
+        gpu.free(address);
     });
 }
 

@@ -1,0 +1,54 @@
+//! Shows on standard error that long work goes on, where that is a terminal.
+
+use std::{sync::mpsc, thread, time::Duration};
+
+use host::device::Device;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Work that is done by then needs no progress shown.
+const PATIENCE: Duration = Duration::from_millis(700);
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Does `work`, which launches `blocks` blocks on `device`, under a bar that counts them; on a GPU under a spinner.
+pub fn launching<T>(device: &Device, blocks: u64, work: impl FnOnce() -> T) -> T {
+    let style = "{msg} {wide_bar} {pos} of {len} blocks, {eta} left";
+    let style = ProgressStyle::with_template(style).expect("the template is right");
+    show(
+        move || match device.finished_blocks() {
+            Some(_) => ProgressBar::new(blocks).with_style(style).with_message("simulating"),
+            None => ProgressBar::new_spinner().with_message("multiplying"),
+        },
+        |bar| bar.set_position(device.finished_blocks().unwrap_or(0)),
+        work,
+    )
+}
+
+/// Does `work` under a spinner that says what goes on.
+pub fn spinning<T>(message: &'static str, work: impl FnOnce() -> T) -> T {
+    show(|| ProgressBar::new_spinner().with_message(message), |bar| bar.tick(), work)
+}
+
+fn show<T>(
+    new: impl FnOnce() -> ProgressBar + Send,
+    update: impl Fn(&ProgressBar) + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (done, waiting) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // An error here other than a timeout means that the work is done.
+            let wait = |time| waiting.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
+            if !wait(PATIENCE) {
+                return;
+            }
+            let bar = new();
+            while wait(INTERVAL) {
+                update(&bar);
+            }
+            bar.finish_and_clear();
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
