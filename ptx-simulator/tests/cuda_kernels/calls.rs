@@ -78,7 +78,7 @@ fn lanes_call_one_function_from_different_places() {
         machine.launch(&module, "divergent_calls", 3, 50, 0, &[Argument::Pointer(output)]);
         machine.download(output, 150)
     });
-    let is_prime = |n: u32| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: u32| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d: u32| !n.is_multiple_of(d));
     let want: Vec<u32> = (0..150)
         .map(|i| match i % 3 {
             0 => (i..i + 20).filter(|&n| is_prime(n)).count() as u32,

@@ -2,75 +2,53 @@
 
 use crate::support::run_body;
 
-/// How the threads of one launch change one word: 96 threads in three blocks, each with its own operand.
+/// What 96 threads make of one word that starts as `start`, where thread `i` uses the operand `i * multiplier + offset`.
 ///
-/// The word starts as `start`; thread `i` uses `operand(i)`. Gives the final word.
+/// In global memory the threads are in three blocks, and the word is a module variable: no block can set it for all.
 fn after_all(space: &str, operation: &str, kind: &str, start: u64, multiplier: u64, offset: u64) -> u64 {
     let wide = kind.ends_with("64");
-    let (register, operand, store) = match kind {
-        "f32" => ("%f1", "cvt.u32.u64 %r9, %rd5; mov.b32 %f1, %r9;", "u32"),
-        "f64" => ("%d1", "mov.b64 %d1, %rd5;", "u64"),
-        _ if wide => ("%rd5", "", "u64"),
-        _ => ("%r9", "cvt.u32.u64 %r9, %rd5;", "u32"),
-    };
-    let _ = store;
-    let cell = match space {
-        "shared" => "mov.u64 %rd7, cell;",
-        "generic" => "mov.u64 %rd7, cell; cvta.shared.u64 %rd7, %rd7;",
-        _ => "mov.u64 %rd7, %out;",
-    };
-    let (access, threads) = match space {
-        "shared" => ("shared.", 96u32),
-        "generic" => ("", 96),
-        _ => ("global.", 32),
-    };
-    let size = if wide { "b64" } else { "b32" };
-    let value = if wide { "%rd6" } else { "%r10" };
+    let (size, value) = if wide { ("b64", "%rd6") } else { ("b32", "%r10") };
     let narrow = if wide { "" } else { "cvt.u32.u64 %r10, %rd6;" };
-    let float_operand = if kind.starts_with('f') {
-        let wide_float = if kind == "f32" { "cvt.rn.f32.u64 %f1, %rd5;" } else { "cvt.rn.f64.u64 %d1, %rd5;" };
-        wide_float
-    } else {
-        operand
+    let (operand, convert) = match kind {
+        "f32" => ("%f1", "cvt.rn.f32.u64 %f1, %rd5;"),
+        "f64" => ("%d1", "cvt.rn.f64.u64 %d1, %rd5;"),
+        _ if wide => ("%rd5", ""),
+        _ => ("%r9", "cvt.u32.u64 %r9, %rd5;"),
+    };
+    let add = format!(
+        "cvt.u64.u32 %rd5, %thread; mad.lo.u64 %rd5, %rd5, {multiplier}, {offset}; {convert}
+        mov.u64 %rd6, {start}; {narrow}
+        mov.u32 %r2, %tid.x; setp.eq.u32 %p0, %r2, 0;"
+    );
+    if space == "global" {
+        let declarations = format!(".global .align 8 .{size} cell = {start}; .global .u32 finished = 0;");
+        let body = format!(
+            "{add} mov.u64 %rd7, cell;
+            red.global.{operation}.{kind} [%rd7], {operand};
+            bar.sync 0;
+            @!%p0 bra done;
+            membar.gl; atom.global.add.u32 %r11, [finished], 1; setp.ne.u32 %p1, %r11, 2; @%p1 bra done;
+            membar.gl; ld.volatile.global.{size} %rd8, [%rd7]; st.global.{size} [%out], %rd8;
+            st.global.{size} [%rd7], {value}; st.global.u32 [finished], 0;
+            done:"
+        );
+        return run_body::<u64>(&declarations, &body, 3, 32, [&[], &[]], 1)[0];
+    }
+    let (access, to_generic) = match space {
+        "shared" => (".shared", ""),
+        _ => ("", "cvta.shared.u64 %rd7, %rd7;"),
     };
     let body = format!(
         ".shared .align 8 .b64 cell;
-        {cell}
-        mov.u64 %rd6, {start}; {narrow}
-        mov.u32 %r2, %tid.x; mov.u32 %r3, %ctaid.x; setp.eq.u32 %p0, %r2, 0; 
-        @!%p0 bra ready;
-        {initialise}
-        ready: bar.sync 0;
-        cvt.u64.u32 %rd5, %thread; mad.lo.u64 %rd5, %rd5, {multiplier}, {offset};
-        {float_operand}
-        red.{access}{operation}.{kind} [%rd7], {register};
+        {add} mov.u64 %rd7, cell; {to_generic}
+        @%p0 st{access}.{size} [%rd7], {value};
         bar.sync 0;
-        @!%p0 bra done;
-        {copy}
-        done:",
-        initialise = if space == "global" { String::new() } else { format!("st.{access}{size} [%rd7], {value};") },
-        copy = if space == "global" {
-            String::new()
-        } else {
-            format!("ld.{access}{size} {value}, [%rd7]; st.global.{size} [%out], {value};")
-        },
+        red{access}.{operation}.{kind} [%rd7], {operand};
+        bar.sync 0;
+        @%p0 ld{access}.{size} {value}, [%rd7];
+        @%p0 st.global.{size} [%out], {value};"
     );
-    if space == "global" {
-        // The word can't be set by one of the blocks that race for it: it lies in a module variable that starts right.
-        let declaration = format!(".global .align 8 .{size} cell_of_all = {start}; .global .u32 finished = 0;");
-        let body = body.replace("mov.u64 %rd7, %out;", "mov.u64 %rd7, cell_of_all;").replace(
-            "done:",
-            &format!(
-                "membar.gl; atom.global.add.u32 %r11, [finished], 1; setp.ne.u32 %p1, %r11, 2; @%p1 bra done;
-                membar.gl; ld.volatile.global.{size} {value}, [%rd7]; st.global.{size} [%out], {value};
-                mov.{size} {value}, {start}; st.global.{size} [%rd7], {value}; st.global.u32 [finished], 0;
-                done:"
-            ),
-        );
-        run_body::<u64>(&declaration, &body, 3, threads, [&[], &[]], 1)[0]
-    } else {
-        run_body::<u64>("", &body, 1, threads, [&[], &[]], 1)[0]
-    }
+    run_body::<u64>("", &body, 1, 96, [&[], &[]], 1)[0]
 }
 
 /// What `operation` makes of one word and one operand.

@@ -214,7 +214,7 @@ fn near_halves() -> Vec<f32> {
     values.extend((0..60).map(|_| random.unit() * 8.0));
     // Ties between neighbours, subnormal halves, the border to infinity.
     values.extend([1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, 65519.0, 65520.0, 65519.996, 5.9604645e-8, 2.9802322e-8]);
-    values.extend([2.980233e-8, 6.1e-5, 1.00390625, 1.01171875, 3.3895314e38, 3.3961e38, 9.2e-41]);
+    values.extend([2.980233e-8, 6.1e-5, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3.3895314e38, 3.3961e38, 9.2e-41]);
     values
 }
 

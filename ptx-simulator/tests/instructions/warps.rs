@@ -62,7 +62,7 @@ fn shuffles_read_any_lane_and_leave_others_alone() {
     let got = shuffle("idx", source, 31, members);
     for (lane, pair) in got.iter().enumerate() {
         let lane = lane as u32;
-        let want = if members >> lane & 1 == 1 { [60000 + ((lane * 4 & 24) + 5) * 7, 1] } else { [12345, 0] };
+        let want = if members >> lane & 1 == 1 { [60000 + (((lane * 4) & 24) + 5) * 7, 1] } else { [12345, 0] };
         assert_eq!(*pair, want, "lane {lane}");
     }
 }

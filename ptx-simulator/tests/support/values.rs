@@ -18,7 +18,7 @@ impl Random {
     }
 
     pub fn below(&mut self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
     /// Uniform in -1 to 1, with 24 bits.
