@@ -7,6 +7,7 @@ use ptx_simulator::{
     AccessKind, AllocateError, Argument, DevicePointer, LaunchConfig, LaunchError, LaunchErrorKind, MemorySpace,
     Module, Nearest, Simulator,
 };
+use support::values::Random;
 use support::{Machine, Shape, bytes_of, kernel_with_body, load, module_text};
 
 /// Launches a kernel that must fail on machines of one and five cores; gives the error, which must be the same.
@@ -522,21 +523,35 @@ fn recursion_is_refused() {
     assert!(error.to_string().contains("recurs"), "{error}");
 }
 
-const FILES: [&str; 6] = [
-    include_str!("kernels/gemm.ptx"),
-    include_str!("kernels/calls.ptx"),
-    include_str!("kernels/memory.ptx"),
+const FILES: [&str; 16] = [
     include_str!("kernels/asserts.ptx"),
+    include_str!("kernels/atomics.ptx"),
+    include_str!("kernels/calls.ptx"),
+    include_str!("kernels/control_flow.ptx"),
+    include_str!("kernels/floats.ptx"),
+    include_str!("kernels/gemm.ptx"),
+    include_str!("kernels/halves_sm90.ptx"),
+    include_str!("kernels/integers.ptx"),
+    include_str!("kernels/locks.ptx"),
+    include_str!("kernels/memory.ptx"),
+    include_str!("kernels/reduction.ptx"),
     include_str!("kernels/refused_indirect.ptx"),
+    include_str!("kernels/scan.ptx"),
+    include_str!("kernels/traps.ptx"),
+    include_str!("kernels/warps.ptx"),
     include_str!("kernels/warps_sm80.ptx"),
 ];
 
 #[test]
 fn truncated_files_never_panic() {
     for text in FILES {
-        // Every prefix of the first part, then every place where a line or a statement ends, and some more.
-        let mut ends: Vec<usize> = (0..text.len().min(1500)).collect();
-        ends.extend(text.char_indices().filter(|(i, c)| *c == ';' && i % 8 == 0 || i % 701 == 0).map(|(i, _)| i));
+        // Every prefix of a short file and of the first part of a long one, then places all over the rest.
+        let mut ends: Vec<usize> = (0..if text.len() < 9000 { text.len() } else { 1500 }).collect();
+        ends.extend(
+            text.char_indices()
+                .filter(|(i, c)| *c == ';' && i.is_multiple_of(8) || i.is_multiple_of(701))
+                .map(|(i, _)| i),
+        );
         for end in ends {
             if text.is_char_boundary(end) {
                 let _ = Module::parse(&text[..end]);
@@ -545,29 +560,79 @@ fn truncated_files_never_panic() {
     }
 }
 
-#[test]
-fn garbled_files_never_panic() {
-    let mut random = support::values::Random::new(1);
+/// Changes a few places of a text: characters replaced, pieces lost, inserted and repeated, numbers and names exchanged.
+fn garbled(text: &str, random: &mut Random) -> String {
     let alphabet = b"{}[](),;:.%@!|<>=+-*/~0x9fU_ \n\"\t\x00\xc3ab$";
-    for text in FILES {
-        for _ in 0..60 {
-            let mut bytes = text.as_bytes().to_vec();
-            for _ in 0..1 + random.below(4) {
-                let at = random.below(bytes.len() as u32) as usize;
-                match random.below(4) {
-                    0 => bytes[at] = alphabet[random.below(alphabet.len() as u32) as usize],
-                    1 => drop(bytes.drain(at..(at + random.below(40) as usize).min(bytes.len()))),
-                    2 => bytes.insert(at, alphabet[random.below(alphabet.len() as u32) as usize]),
-                    _ => {
-                        let piece = bytes[at..(at + 30).min(bytes.len())].to_vec();
-                        let to = random.below(bytes.len() as u32) as usize;
-                        bytes.splice(to..to, piece);
-                    }
-                }
+    let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(bytes.len() as u32) as usize;
+        let letter = alphabet[random.below(alphabet.len() as u32) as usize];
+        match random.below(7) {
+            0 => bytes[at] = letter,
+            1 => drop(bytes.drain(at..(at + random.below(40) as usize).min(bytes.len()))),
+            2 => bytes.insert(at, letter),
+            3 => {
+                let piece = bytes[at..(at + 30).min(bytes.len())].to_vec();
+                let to = random.below(bytes.len() as u32) as usize;
+                bytes.splice(to..to, piece);
             }
-            let _ = Module::parse(&String::from_utf8_lossy(&bytes));
+            // Another digit: other registers, offsets, constants, labels. Most of these texts still load.
+            _ => {
+                let digits: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i].is_ascii_digit()).collect();
+                bytes[digits[random.below(digits.len() as u32) as usize]] = b'0' + random.below(10) as u8;
+            }
         }
     }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Launches every kernel of a module with pointers to a small buffer and small numbers; what comes of it doesn't matter.
+fn run_somehow(module: &Module) {
+    let mut device = Simulator::builder().threads(1).instruction_limit(20_000).memory_limit(1 << 26).build();
+    let buffer = device.allocate(4096).expect("a small buffer");
+    device.write(buffer, &[1; 4096]).expect("all of it");
+    for kernel in module.kernels() {
+        let structure = vec![2u8; 1 << 16];
+        let arguments: Vec<Argument> = kernel
+            .parameters
+            .iter()
+            .map(|parameter| match parameter.bytes {
+                8 => Argument::Pointer(buffer),
+                4 => Argument::U32(40),
+                bytes => Argument::Bytes(&structure[..bytes.min(1 << 16)]),
+            })
+            .collect();
+        let config = LaunchConfig { grid: [2, 1, 1], block: [16, 4, 1], dynamic_shared_bytes: 1024 };
+        let _ = device.launch(module, &kernel.name, config, &arguments);
+    }
+}
+
+/// Garbles every kernel file `rounds` times.
+fn garble_all(seed: u64, rounds: u32) {
+    let mut random = Random::new(seed);
+    for text in FILES {
+        for _ in 0..rounds {
+            if let Ok(module) = Module::parse(&garbled(text, &mut random)) {
+                run_somehow(&module);
+            }
+        }
+    }
+}
+
+#[test]
+fn garbled_files_never_panic_and_what_still_loads_ends_or_fails_properly() {
+    garble_all(1, 25);
+}
+
+/// More of the same; `cargo test -- --ignored` runs it.
+#[test]
+#[ignore = "takes minutes"]
+fn many_garbled_files_never_panic() {
+    garble_all(2, 1500);
+}
+
+#[test]
+fn strange_declarations_and_numbers_never_panic() {
     for text in
         ["", "\0", ".", "{", ".version", ".version 8.0", ".entry", "/*", "\"", "é", ".reg .b32 %r<4294967295>;", "@"]
     {
