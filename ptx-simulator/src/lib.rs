@@ -79,6 +79,7 @@ mod execute;
 mod memory;
 pub mod observe;
 mod parse;
+mod processor;
 mod simulator;
 
 pub use decode::{KernelInfo, KernelParameter, Module, SharedArray};

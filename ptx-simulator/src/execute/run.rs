@@ -10,6 +10,7 @@ use super::warp::{ALL, State, Warp};
 use crate::decode::program::*;
 use crate::error::LaunchErrorKind;
 use crate::observe::{Place, Watch};
+use crate::processor::Level;
 
 /// Instructions of a warp before the next one gets its turn, where warps may wait for each other.
 const WARP_SLICE: u64 = 1 << 14;
@@ -55,37 +56,6 @@ pub(super) struct Executor<'a, W> {
     /// Address patterns of the basic block at hand.
     pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
     level: Level,
-}
-
-/// What the processor has beyond the compilation target's baseline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
-impl Level {
-    fn detected() -> Level {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
-            let avx512 = avx2
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            if avx512 {
-                return Level::Avx512;
-            }
-            if avx2 {
-                return Level::Avx2;
-            }
-        }
-        Level::Portable
-    }
 }
 
 impl<'a, W: Watch> Executor<'a, W> {
