@@ -1,6 +1,7 @@
 //! One test per family of PTX instructions, each against the same thing computed in Rust, edge values included.
 //!
-//! The expected values were also compared with what an H200 gives for the same PTX text.
+//! Where the PTX manual leaves a result open (division by zero, a NaN that becomes a whole number, which products `.ftz`
+//! flushes), the expected values are those of an H200.
 
 #[path = "../support/mod.rs"]
 mod support;
