@@ -69,6 +69,33 @@ fn a_trap_is_named_by_its_source_line() {
     assert!(text.contains("trap") && text.contains("increment.rs:4:9"), "{text}");
 }
 
+/// A function without line directives that traps, called from line 8.
+const CALLER: &str = "
+.version 7.0
+.target sm_70
+.address_size 64
+.file 1 \"caller.rs\"
+.func fail()
+{
+    trap;
+}
+.visible .entry caller()
+{
+    .loc 1 8 9
+    call fail, ();
+    ret;
+}
+";
+
+#[test]
+fn a_fault_in_a_function_without_lines_is_named_by_the_line_that_called_it() {
+    let device = simulator();
+    let module = device.load_module(CALLER).unwrap();
+    // SAFETY: the kernel takes no arguments and touches no memory.
+    let error = unsafe { device.launch(module, "caller", &ONE_THREAD, &[]) }.unwrap_err().to_string();
+    assert!(error.contains("trap") && error.contains("caller.rs:8:9"), "{error}");
+}
+
 #[test]
 fn a_device_goes_on_after_a_kernel_failed_on_the_simulator() {
     let device = simulator();

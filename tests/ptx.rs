@@ -114,6 +114,25 @@ fn nothing_can_panic_or_call_out() {
 }
 
 #[test]
+fn barriers_and_multiply_adds_carry_the_line_of_the_kernel_that_asks_for_them() {
+    for kernel in KERNELS {
+        let text = ptx::module_for(kernel.architecture).unwrap().text;
+        let own_file = format!("\"gpu-kernels/src/{}.rs\"", kernel.name);
+        let own_file = text.lines().find(|line| line.trim().starts_with(".file") && line.contains(&own_file)).unwrap();
+        let own_number = own_file.split_whitespace().nth(1).unwrap();
+        let mut number = "";
+        for line in body(kernel) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            match words[0] {
+                ".loc" => number = words[1],
+                "bar.sync" | "fma.rn.f32" => assert_eq!(number, own_number, "{}: {line}", kernel.name),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
 fn instructions_carry_the_lines_of_the_kernel_sources() {
     for module in ptx::MODULES {
         let files: Vec<_> = module.text.lines().filter(|line| line.trim().starts_with(".file")).collect();

@@ -17,18 +17,20 @@
 //! 2 k elements, 8 k bytes, to produce one output of 4 bytes. For k = 1024 that is 8 KiB *per element of C*, and 8 GiB for a
 //! 1024 x 1024 product whose three matrices have only 12 MiB between them: each element of A is loaded n times, each element of B m times.
 //!
-//! An H200 reads about 4.3 TB/s from its memory. If every one of those loads went there, 8 bytes per multiply-add would hold it
+//! An H200 moves about 4.3 TB/s to and from its memory (measured with a large copy). If every one of those loads went there, 8 bytes per multiply-add would hold it
 //! to about 1 TFLOP/s of the 67 it can compute. It does better than that, since neighbouring threads ask for the same data at nearly
 //! the same time and the caches (L1 in every multiprocessor, L2 for the whole chip) answer most of them. But every load still costs an
 //! instruction and a trip to L1, two of them for each multiply-add, and that is what limits this kernel.
 //!
 //! ## Who loads what
 //!
-//! A warp is 32 threads that run in step, numbered along x first: in a block of 16 x 16 threads a warp covers two rows of 16 columns.
-//! - `B[i, column]`: 16 neighbours in memory, 64 bytes, two sectors of 32 bytes. Threads next to each other in x load
-//!   elements next to each other in memory: the load is *coalesced*. (With x along the rows of C instead, each thread would touch a
-//!   sector of its own, and seven eighths of every sector would be wasted.)
+//! A warp is 32 threads that execute an instruction together, numbered along x first: in a block of 16 x 16 threads a warp covers two rows of 16 columns.
+//! - `B[i, column]`: 16 neighbours in memory, 64 bytes, two sectors of 32 bytes where a row of B starts at a sector (n a multiple of 8; else three).
+//!   Threads next to each other in x load elements next to each other in memory: the load is *coalesced*.
 //! - `A[row, i]`: the same element for all 16 threads of a row, so two elements for the warp. One load serves all that ask for the same address.
+//!
+//! With x along the rows of C instead, it would be A whose elements lie far apart: 16 threads would touch 16 sectors for one element each, and
+//! seven eighths of every sector would be wasted, in the loads of A as in the stores to C.
 //!
 //! ## What comes next
 //!

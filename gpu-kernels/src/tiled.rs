@@ -9,12 +9,12 @@
 //! threads of a block can reach.
 //!
 //! ```text
-//!                     step 0   step 1 ...            For each step:
-//!                    +------+                          1. load: thread (y, x) copies one element of A's tile and
-//!                    | B 0  |                             one of B's tile from global to shared memory
-//!                    +------+                          2. barrier
-//!                    | B 1  |                          3. multiply: sum += A[y, i] * B[i, x] for the 16 values of i,
-//!                    +------+                             all from shared memory
+//!                    +------+                        For each step s:
+//!            step 0  | B 0  |                          1. load: thread (y, x) copies one element of tile A s and
+//!                    +------+                             one of tile B s from global to shared memory
+//!            step 1  | B 1  |                          2. barrier
+//!                    +------+                          3. multiply: sum += A[y, i] * B[i, x] for the 16 values of i,
+//!   step 0  1                                             all from shared memory
 //!   +-----+-----+    +------+                          4. barrier
 //!   | A 0 | A 1 | -> |  C   |
 //!   +-----+-----+    +------+
@@ -35,7 +35,7 @@
 //! ## Who loads what
 //!
 //! In step s thread (y, x) loads A[row, 16 s + x] and B[16 s + y, column]. In both, neighbours in x read neighbours in memory: 16 floats in a
-//! row, 64 bytes, whole sectors. Elements past an edge of A or B are replaced by zeros, which add nothing to any sum, so the product loop needs no guards
+//! row, 64 bytes, whole sectors where the rows start at one. Elements past an edge of A or B are replaced by zeros, which add nothing to any sum, so the product loop needs no guards
 //! and all threads of the block do the same work.
 //!
 //! ## What each barrier prevents
@@ -60,9 +60,12 @@
 //! | 2 | begins the next step, **overwrites** its elements of both tiles | |
 //! | 3 | | reads the fast thread's element for its 6th product: a value of the next step |
 //!
-//! Both mistakes give wrong sums only when warps happen to drift apart, so a program without them can look right for a long time. And a barrier must be reached
-//! by all threads of the block: a thread whose element of C lies outside the matrix may not leave early, as it could in the naive kernel. It loads its
-//! share (or zeros), takes part in both barriers, and only its final store is skipped.
+//! Both mistakes give wrong sums only when warps happen to drift apart, so a program without them can look right for a long time.
+//!
+//! A thread whose element of C lies outside the matrix may not leave early, as it could in the naive kernel. Its neighbours need what it loads: right of C's edge it still has
+//! an element of A to carry, below it one of B. And a barrier is for all threads of the block: PTX leaves open what happens when some never come
+//! (today's GPUs go on without threads that have exited; the simulator calls it an error). So it loads its share (or zeros), takes part in
+//! both barriers, and only its final store is skipped.
 //!
 //! ## Why there is no bank conflict
 //!
@@ -79,8 +82,8 @@
 //!
 //! ## How many tiles fit
 //!
-//! The two tiles take 2 x 16 x 16 x 4 = 2048 bytes of shared memory per block. A multiprocessor of an H200 holds 2048 threads, so 8 blocks of 256, and these
-//! use 16 KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more; with one thread per element of C it ends
+//! The two tiles take 2 x 16 x 16 x 4 = 2048 bytes of shared memory per block. A multiprocessor of an H200 holds 2048 threads, so 8 blocks of 256 (if a thread needs no more than 32
+//! of its 65,536 registers, as here), and these use 16 KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more; with one thread per element of C it ends
 //! at 32 x 32, since a block has at most 1024 threads.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
@@ -92,7 +95,7 @@ pub const TILE: usize = 16;
 /// What the host needs to know to launch [`tiled`].
 pub const KERNEL: Kernel = Kernel {
     name: "tiled",
-    title: "16 x 16 tiles through shared memory, two barriers a step",
+    title: "square tiles through shared memory, two barriers a step",
     entry: "tiled",
     architecture: Architecture::Compute70,
     precision: Precision::F32,

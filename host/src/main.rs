@@ -18,7 +18,7 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::from(1),
             Err(error) => fail(&format!("cannot print the result: {error}")),
         },
-        Err(error) => fail(&format!("{error:#}")),
+        Err(error) => fail(&error.to_string()),
     }
 }
 

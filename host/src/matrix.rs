@@ -285,7 +285,8 @@ impl OutputFile {
         // Temporary files are private by default; the result should have the permissions of any new file.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let temporary = builder.tempfile_in(directory).map_err(write_error)?;
+        // The system's word alone: the error's own text names the temporary file, which means nothing to the user.
+        let temporary = builder.tempfile_in(directory).map_err(|error| write_error(error.kind().into()))?;
         Ok(OutputFile { path: destination, target: Target::Temporary(temporary) })
     }
 

@@ -423,13 +423,17 @@ fn pack_arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<Vec<u12
 fn describe(launch: &Launch<'_>, kernel: &str, fault: Fault) -> LaunchError {
     let thread = fault.warp * 32 + fault.lane;
     let [width, height, _] = launch.block;
-    let place = launch.program.places.get(fault.instruction as usize).copied();
+    let place_of = |instruction: u32| launch.program.places.get(instruction as usize).copied();
+    let place = place_of(fault.instruction);
+    // A function without lines of its own, such as a panic's, is shown at the line that called it.
+    let trail = std::iter::once(fault.instruction).chain(fault.callers);
+    let source = trail.filter_map(place_of).find_map(|place| launch.module.source(place));
     LaunchError {
         kind: fault.kind,
         kernel: kernel.to_owned(),
         block: launch.block_position(fault.block),
         thread: [thread % width, thread / width % height, thread / width / height],
-        source: place.and_then(|place| launch.module.source(place)).map(Box::new),
+        source: source.map(Box::new),
         ptx_line: place.map_or(0, |place| place.ptx_line),
     }
 }

@@ -33,5 +33,5 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     if written {
         output.write_npy(&product.c)?;
     }
-    Ok(GemmReport { output: written.then(|| arguments.output.clone()), product: report })
+    Ok(GemmReport::new(report, written.then(|| arguments.output.clone())))
 }

@@ -1,6 +1,6 @@
 //! One `Device` for a GPU and for the simulator: allocate, copy, launch, synchronise, time.
 //!
-//! Two doors, one hall: [`cuda`] and [`simulator`] each implement the crate's private `Backend`, and everything above this module
+//! Two doors, one hall: `cuda` and `simulator` each implement the crate's private `Backend`, and everything above this module
 //! is written once. Launches are asynchronous on a GPU; [`Device::synchronise`] waits for them and reports what went wrong in them.
 
 mod cuda;

@@ -121,6 +121,9 @@ impl ProductReport {
 
 fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static str, String)> {
     let Verification { elements, max_difference, max_ratio, mean_tolerance, max_tolerance, wrong, .. } = verification;
+    if *elements == 0 {
+        return vec![("check", "nothing to compare: the product is empty".to_owned())];
+    }
     let mut facts = vec![
         ("max |difference|", format!("{max_difference:.2e} from the f64 reference, {elements} elements compared")),
         (
@@ -133,6 +136,10 @@ fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static st
     ];
     if let (1.., Some((row, column))) = (wrong, verification.worst) {
         facts.push(("wrong", format!("{wrong} elements; the worst is C[{row}, {column}]")));
+        if max_difference.is_nan() {
+            let hint = "NaN or infinity where the product is finite (or the reverse): memory that nobody wrote was read, or an element was not written";
+            facts.push(("", hint.to_owned()));
+        }
     }
     facts
 }
@@ -153,6 +160,16 @@ pub struct RunReport {
     pub lesson_bar: f64,
     /// Whether the difference is under it.
     pub under_lesson_bar: bool,
+    /// The verdict: every element is within what f32 rounding allows, and the lesson's bar is met.
+    pub passed: bool,
+}
+
+impl RunReport {
+    /// The main job's report from a checked product.
+    pub fn new(product: ProductReport, seed: u64, lesson_bar: f64) -> RunReport {
+        let under_lesson_bar = product.verification.as_ref().is_some_and(|check| check.under(lesson_bar));
+        RunReport { passed: product.passed() && under_lesson_bar, product, seed, lesson_bar, under_lesson_bar }
+    }
 }
 
 impl Report for RunReport {
@@ -166,7 +183,7 @@ impl Report for RunReport {
     }
 
     fn passed(&self) -> bool {
-        self.product.passed() && self.under_lesson_bar
+        self.passed
     }
 }
 
@@ -178,6 +195,16 @@ pub struct GemmReport {
     pub product: ProductReport,
     /// The file that holds C; none if the check failed.
     pub output: Option<PathBuf>,
+    /// The verdict; none if no check was asked for.
+    pub passed: Option<bool>,
+}
+
+impl GemmReport {
+    /// The report on a product, with the file that it was written to.
+    pub fn new(product: ProductReport, output: Option<PathBuf>) -> GemmReport {
+        let passed = product.verification.as_ref().map(Verification::passed);
+        GemmReport { product, output, passed }
+    }
 }
 
 impl Report for GemmReport {
@@ -194,6 +221,6 @@ impl Report for GemmReport {
     }
 
     fn passed(&self) -> bool {
-        self.product.passed()
+        self.passed != Some(false)
     }
 }

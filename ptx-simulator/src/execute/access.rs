@@ -249,7 +249,7 @@ impl<W: Watch> Executor<'_, W> {
     fn misaligned(&self, warp: &Warp, pc: u32, lane: usize, address: u64, request: Request) -> Box<Fault> {
         let Request { target, kind: access, bytes } = request;
         let kind = LaunchErrorKind::Misaligned { space: space(target), address, bytes, access };
-        Box::new(Fault { kind, block: self.block, warp: warp.index, lane: lane as u32, instruction: pc })
+        self.fault_of_lane(warp, lane as u32, pc, kind)
     }
 
     #[cold]
@@ -264,7 +264,7 @@ impl<W: Watch> Executor<'_, W> {
     ) -> Box<Fault> {
         let Request { target, kind: access, bytes } = request;
         let kind = LaunchErrorKind::OutOfBounds { space: space(target), address, bytes, access, nearest };
-        Box::new(Fault { kind, block: self.block, warp: warp.index, lane: lane as u32, instruction: pc })
+        self.fault_of_lane(warp, lane as u32, pc, kind)
     }
 
     // ---- patterns -----------------------------------------------------------------------------------------

@@ -12,4 +12,6 @@ pub(crate) struct Fault {
     pub lane: u32,
     /// Index of the instruction; `u32::MAX` if there is none.
     pub instruction: u32,
+    /// The calls that led there, innermost first.
+    pub callers: Vec<u32>,
 }

@@ -167,6 +167,6 @@ impl Launch<'_> {
     fn out_of_memory(&self) -> Fault {
         let needed = Block::bytes(self);
         let kind = LaunchErrorKind::OutOfMemory(AllocateError::OutOfMemory { needed, free: 0 });
-        Fault { kind, block: 0, warp: 0, lane: 0, instruction: u32::MAX }
+        Fault { kind, block: 0, warp: 0, lane: 0, instruction: u32::MAX, callers: Vec::new() }
     }
 }

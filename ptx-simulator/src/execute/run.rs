@@ -73,7 +73,12 @@ impl<'a, W: Watch> Executor<'a, W> {
 
     pub fn fault<T>(&self, warp: &Warp, lanes: u32, instruction: u32, kind: LaunchErrorKind) -> Result<T> {
         let lane = lanes.trailing_zeros().min(31);
-        Err(Box::new(Fault { kind, block: self.block, warp: warp.index, lane, instruction }))
+        Err(self.fault_of_lane(warp, lane, instruction, kind))
+    }
+
+    pub fn fault_of_lane(&self, warp: &Warp, lane: u32, instruction: u32, kind: LaunchErrorKind) -> Box<Fault> {
+        let callers = warp.callers(lane);
+        Box::new(Fault { kind, block: self.block, warp: warp.index, lane, instruction, callers })
     }
 
     pub fn place(&self, warp: &Warp, instruction: u32) -> Place {

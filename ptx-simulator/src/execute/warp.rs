@@ -100,6 +100,14 @@ impl Warp {
         self.groups.iter().any(|group| group.state == State::Runnable)
     }
 
+    /// The instructions that called the function in which a lane is, innermost first.
+    pub fn callers(&self, lane: u32) -> Vec<u32> {
+        let frame = self.groups.iter().find(|group| group.mask >> lane & 1 == 1).map_or(NO_FRAME, |group| group.frame);
+        let frames =
+            std::iter::successors(Some(frame), |frame| self.frames.get(*frame as usize).map(|frame| frame.parent));
+        frames.take_while(|frame| *frame != NO_FRAME).map(|frame| self.frames[frame as usize].return_to - 1).collect()
+    }
+
     /// The frame of a call from `frame`, the same for the same call path.
     pub fn enter(&mut self, frame: u32, return_to: u32) -> u32 {
         let known = self.frames.iter().skip(1).position(|known| known.parent == frame && known.return_to == return_to);

@@ -106,6 +106,11 @@ fn command(job: &Job) -> Command {
         Some(EmitOption::Bitcode) => "--emit=asm,llvm-bc",
     };
     command.args(["--", emit, FEATURES]);
+    if job.line_info {
+        // For this crate only, not for what it depends on: an instruction inlined from a function without lines gets the line of the call,
+        // so that a barrier or a fused multiply-add is shown where the kernel asks for it, not inside cuda_std or core.
+        command.arg("-Cdebuginfo=line-directives-only");
+    }
     // A crate may enable these features itself, or need only some of them.
     command.args(["-Aduplicate_features", "-Aunused_features"]);
     // PTX is what is wanted, and a linker would only make something else of it: run a program that does nothing.
@@ -123,6 +128,9 @@ fn rustflags(job: &Job) -> Vec<String> {
         format!("-Ctarget-cpu={}", job.arch.target_cpu()),
         // This pass can duplicate a barrier into both sides of a branch (rust-lang/rust#137086).
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
+        // A small function of a library is not compiled again inside the kernel crate, where it would get lines of its own (see `command`);
+        // it is inlined when everything is linked.
+        "-Zcross-crate-inline-threshold=never".to_owned(),
     ];
     if let Some(feature) = job.arch.ptx_version_feature() {
         flags.push(format!("-Ctarget-feature={feature}"));
@@ -149,7 +157,6 @@ fn source_folders(job: &Job) -> Vec<PathBuf> {
 }
 
 fn profile(job: &Job) -> Vec<String> {
-    let debug = if job.line_info { "\"line-directives-only\"" } else { "false" };
     vec![
         "inherits=\"release\"".to_owned(),
         "opt-level=3".to_owned(),
@@ -159,7 +166,7 @@ fn profile(job: &Job) -> Vec<String> {
         "panic=\"abort\"".to_owned(),
         "strip=false".to_owned(),
         "incremental=false".to_owned(),
-        format!("debug={debug}"),
+        "debug=false".to_owned(),
         format!("debug-assertions={}", job.checks),
         format!("overflow-checks={}", job.checks),
     ]

@@ -94,7 +94,6 @@ mod private {
 macro_rules! gpu_float {
     ($float:ident { $(fn $method:ident($self:ident $(, $argument:ident: $type:ty)*) -> $result:ty { $gpu:expr })* }) => {
         impl GpuFloat for $float { $(
-            #[inline(always)]
             fn $method($self $(, $argument: $type)*) -> $result {
                 #[cfg(target_arch = "nvptx64")]
                 return $gpu;

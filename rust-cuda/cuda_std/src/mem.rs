@@ -3,7 +3,6 @@ use crate::gpu_only;
 
 /// Bytes of dynamic shared memory of each block, as the launch set them.
 #[gpu_only]
-#[inline(always)]
 pub fn dynamic_smem_size() -> u32 {
     let bytes;
     // SAFETY: reads a register that stays the same while the kernel runs.
@@ -14,7 +13,6 @@ pub fn dynamic_smem_size() -> u32 {
 /// Bytes of shared memory of each block, arrays of the kernel and dynamic memory together, rounded up to the unit in which
 /// the GPU hands it out (128 or 256 bytes).
 #[gpu_only]
-#[inline(always)]
 pub fn total_smem_size() -> u32 {
     let bytes;
     // SAFETY: reads a register that stays the same while the kernel runs.

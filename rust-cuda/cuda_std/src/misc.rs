@@ -3,7 +3,6 @@ use crate::gpu_only;
 
 /// Stops in the debugger, if one is attached.
 #[gpu_only]
-#[inline(always)]
 pub fn breakpoint() {
     // SAFETY: hands over to a debugger.
     unsafe { core::arch::asm!("brkpt;", options(nostack)) }
@@ -14,7 +13,6 @@ pub fn breakpoint() {
 /// # Panics
 /// If `counter` is more than 7.
 #[gpu_only]
-#[inline(always)]
 pub fn profiler_counter(counter: u32) {
     macro_rules! raise {
         // The instruction takes a constant only.
@@ -38,7 +36,6 @@ pub fn profiler_counter(counter: u32) {
 
 /// Clock cycles of this thread's multiprocessor since some moment of its own.
 #[gpu_only]
-#[inline(always)]
 pub fn clock() -> u64 {
     let cycles;
     // No `nomem`: what is timed must stay between two readings.

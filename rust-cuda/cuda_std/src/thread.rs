@@ -15,7 +15,6 @@ macro_rules! special_registers {
     ($($(#[$documentation:meta])* $name:ident = $intrinsic:ident in $range:expr;)*) => { $(
         $(#[$documentation])*
         #[gpu_only]
-        #[inline(always)]
         pub fn $name() -> u32 {
             // SAFETY: reads a register that every thread has.
             let value = unsafe { core::arch::nvptx::$intrinsic() };
@@ -57,25 +56,21 @@ special_registers! {
 }
 
 /// This thread's place in its block.
-#[inline(always)]
 pub fn thread_idx() -> Vec3<u32> {
     Vec3::new(thread_idx_x(), thread_idx_y(), thread_idx_z())
 }
 
 /// This block's place in the grid.
-#[inline(always)]
 pub fn block_idx() -> Vec3<u32> {
     Vec3::new(block_idx_x(), block_idx_y(), block_idx_z())
 }
 
 /// Threads of a block.
-#[inline(always)]
 pub fn block_dim() -> Vec3<u32> {
     Vec3::new(block_dim_x(), block_dim_y(), block_dim_z())
 }
 
 /// Blocks of the grid.
-#[inline(always)]
 pub fn grid_dim() -> Vec3<u32> {
     Vec3::new(grid_dim_x(), grid_dim_y(), grid_dim_z())
 }
@@ -83,7 +78,6 @@ pub fn grid_dim() -> Vec3<u32> {
 /// This thread's number in the whole grid, whatever its shape: block after block, in each block x fastest, then y, then z.
 ///
 /// Different for all threads of a launch of up to 2^32 threads; larger ones wrap around.
-#[inline(always)]
 pub fn index() -> u32 {
     let (grid, block) = (grid_dim(), block_dim());
     let (block_at, thread_at) = (block_idx(), thread_idx());
@@ -94,38 +88,32 @@ pub fn index() -> u32 {
 }
 
 /// This thread's place in a grid used along x alone.
-#[inline(always)]
 pub fn index_1d() -> u32 {
     along(thread_idx_x(), block_idx_x(), block_dim_x())
 }
 
 /// This thread's place in a grid used along x and y.
-#[inline(always)]
 pub fn index_2d() -> Vec2<u32> {
     Vec2::new(index_1d(), along(thread_idx_y(), block_idx_y(), block_dim_y()))
 }
 
 /// This thread's place in the grid along x, y and z.
-#[inline(always)]
 pub fn index_3d() -> Vec3<u32> {
     let Vec2 { x, y } = index_2d();
     Vec3::new(x, y, along(thread_idx_z(), block_idx_z(), block_dim_z()))
 }
 
-#[inline(always)]
 fn along(thread: u32, block: u32, threads_per_block: u32) -> u32 {
     thread.wrapping_add(block.wrapping_mul(threads_per_block))
 }
 
 /// True in one thread of the grid: the one at the origin of the block at the origin.
-#[inline(always)]
 pub fn first() -> bool {
     block_idx() == Vec3::zero() && thread_idx() == Vec3::zero()
 }
 
 /// Threads of a warp: 32 on every GPU so far.
 #[gpu_only]
-#[inline(always)]
 pub fn warp_size() -> u32 {
     32
 }
@@ -135,7 +123,6 @@ pub fn warp_size() -> u32 {
 /// Every thread of the block has to come to the same barrier: one that returned early or sits in another branch leaves the
 /// others waiting, or worse.
 #[gpu_only]
-#[inline(always)]
 pub fn sync_threads() {
     // SAFETY: orders memory, and touches none.
     unsafe { core::arch::nvptx::_syncthreads() }
@@ -143,7 +130,6 @@ pub fn sync_threads() {
 
 /// [`sync_threads`], and how many threads of the block came with a `predicate` other than 0.
 #[gpu_only]
-#[inline(always)]
 pub fn sync_threads_count(predicate: u32) -> u32 {
     // SAFETY: orders memory, and touches none.
     unsafe { nvvm::barrier_count(0, predicate != 0) }
@@ -151,7 +137,6 @@ pub fn sync_threads_count(predicate: u32) -> u32 {
 
 /// [`sync_threads`], and 1 if every thread of the block came with a `predicate` other than 0, else 0.
 #[gpu_only]
-#[inline(always)]
 pub fn sync_threads_and(predicate: u32) -> u32 {
     // SAFETY: orders memory, and touches none.
     unsafe { nvvm::barrier_and(0, predicate != 0) as u32 }
@@ -159,7 +144,6 @@ pub fn sync_threads_and(predicate: u32) -> u32 {
 
 /// [`sync_threads`], and 1 if any thread of the block came with a `predicate` other than 0, else 0.
 #[gpu_only]
-#[inline(always)]
 pub fn sync_threads_or(predicate: u32) -> u32 {
     // SAFETY: orders memory, and touches none.
     unsafe { nvvm::barrier_or(0, predicate != 0) as u32 }
@@ -167,7 +151,6 @@ pub fn sync_threads_or(predicate: u32) -> u32 {
 
 /// Makes this thread's earlier writes visible to every thread of the grid before its later ones. Waits for nobody.
 #[gpu_only]
-#[inline(always)]
 pub fn grid_fence() {
     // A grid's blocks run all over the device, so no narrower fence would do.
     // SAFETY: orders memory, and touches none.
@@ -176,7 +159,6 @@ pub fn grid_fence() {
 
 /// Makes this thread's earlier writes visible to the whole device before its later ones. Waits for nobody.
 #[gpu_only]
-#[inline(always)]
 pub fn device_fence() {
     // SAFETY: orders memory, and touches none.
     unsafe { nvvm::fence_device() }
@@ -184,7 +166,6 @@ pub fn device_fence() {
 
 /// Makes this thread's earlier writes visible to all devices and the host before its later ones. Waits for nobody.
 #[gpu_only]
-#[inline(always)]
 pub fn system_fence() {
     // SAFETY: orders memory, and touches none.
     unsafe { nvvm::fence_system() }
@@ -192,7 +173,6 @@ pub fn system_fence() {
 
 /// Sleeps for about `nanos` nanoseconds, between none and twice as many. Needs compute capability 7.0.
 #[gpu_only]
-#[inline(always)]
 pub fn nanosleep(nanos: u32) {
     // SAFETY: delays this thread, and nothing else.
     unsafe { core::arch::asm!("nanosleep.u32 {};", in(reg32) nanos, options(nomem, nostack)) }

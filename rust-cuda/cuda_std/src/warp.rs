@@ -12,7 +12,6 @@ use crate::nvvm;
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
 #[gpu_only]
-#[inline(always)]
 pub unsafe fn sync_warp(mask: u32) {
     // SAFETY: the caller's promise.
     unsafe { nvvm::warp_barrier(mask) }
@@ -20,7 +19,6 @@ pub unsafe fn sync_warp(mask: u32) {
 
 /// This thread's lane, 0 to 31.
 #[gpu_only]
-#[inline(always)]
 pub fn lane_id() -> u32 {
     // SAFETY: reads a register that every thread has.
     let lane = unsafe { nvvm::lane() };
@@ -32,7 +30,6 @@ pub fn lane_id() -> u32 {
 /// The lanes that run this instruction with this thread just now; another time it may be others. Code may not rely on it to
 /// say who took a branch.
 #[gpu_only]
-#[inline(always)]
 pub fn activemask() -> u32 {
     // SAFETY: reads the state of the warp.
     unsafe { nvvm::active_mask() }
@@ -43,7 +40,6 @@ pub fn activemask() -> u32 {
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
 #[gpu_only]
-#[inline(always)]
 pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { nvvm::vote_all(mask, predicate) }
@@ -54,7 +50,6 @@ pub unsafe fn warp_vote_all(mask: u32, predicate: bool) -> bool {
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
 #[gpu_only]
-#[inline(always)]
 pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
     // SAFETY: the caller's promise.
     unsafe { nvvm::vote_any(mask, predicate) }
@@ -65,7 +60,6 @@ pub unsafe fn warp_vote_any(mask: u32, predicate: bool) -> bool {
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
 #[gpu_only]
-#[inline(always)]
 pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { nvvm::vote_ballot(mask, predicate) }
@@ -75,7 +69,6 @@ pub unsafe fn warp_vote_ballot(mask: u32, predicate: bool) -> u32 {
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
-#[inline(always)]
 pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { T::match_any(mask, value) }
@@ -85,7 +78,6 @@ pub unsafe fn warp_match_any<T: WarpMatchValue>(mask: u32, value: T) -> u32 {
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too.
-#[inline(always)]
 pub unsafe fn warp_match_all<T: WarpMatchValue>(mask: u32, value: T) -> Option<u32> {
     // SAFETY: the caller's promise.
     unsafe { T::match_all(mask, value) }
@@ -103,7 +95,6 @@ pub trait WarpMatchValue: Sized {
     ///
     /// # Safety
     /// As there.
-    #[inline(always)]
     unsafe fn match_all(mask: u32, value: Self) -> Option<u32> {
         // All lanes are equal exactly if one of them, and then each, matches all.
         // SAFETY: the caller's promise.
@@ -115,7 +106,6 @@ macro_rules! match_values {
     ($($value:ty as $bits:ty: $intrinsic:ident, $to_bits:expr;)*) => { $(
         impl WarpMatchValue for $value {
             #[gpu_only]
-            #[inline(always)]
             unsafe fn match_any(mask: u32, value: Self) -> u32 {
                 let bits: $bits = $to_bits(value);
                 // SAFETY: the caller's promise.
@@ -151,7 +141,6 @@ pub enum WarpReductionOp {
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too, with the same `mask`.
-#[inline(always)]
 pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
     // SAFETY: the caller's promise.
     unsafe { T::reduce(mask, value, op) }
@@ -170,7 +159,6 @@ macro_rules! reduce_values {
     ($($value:ty: $min:ident, $max:ident;)*) => { $(
         impl WarpReduceValue for $value {
             #[gpu_only]
-            #[inline(always)]
             unsafe fn reduce(mask: u32, value: Self, op: WarpReductionOp) -> Self {
                 let bits = value as u32;
                 // SAFETY: the caller's promise.
@@ -206,7 +194,6 @@ reduce_values! {
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
-#[inline(always)]
 pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Up, mask, value, delta, width) }
@@ -220,7 +207,6 @@ pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(mask: u32, value: T, delta: u
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
-#[inline(always)]
 pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Down, mask, value, delta, width) }
@@ -234,7 +220,6 @@ pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(mask: u32, value: T, delta:
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
-#[inline(always)]
 pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(mask: u32, value: T, idx: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Idx, mask, value, idx, width) }
@@ -248,7 +233,6 @@ pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(mask: u32, value: T, idx: u3
 ///
 /// # Safety
 /// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
-#[inline(always)]
 pub unsafe fn warp_shuffle_xor<T: WarpShuffleValue>(mask: u32, value: T, lane_mask: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Xor, mask, value, lane_mask, width) }
@@ -277,7 +261,6 @@ pub trait WarpShuffleValue: Sized {
 macro_rules! shuffle_values {
     ($($value:ty: $bits:expr, $back:expr;)*) => { $(
         impl WarpShuffleValue for $value {
-            #[inline(always)]
             unsafe fn shuffle(mode: WarpShuffleMode, mask: u32, value: Self, b: u32, width: u32) -> (Self, bool) {
                 // SAFETY: the caller's promise.
                 let (bits, in_range) = unsafe { shuffle_bits(mode, mask, $bits(value), b, width) };
@@ -302,22 +285,18 @@ shuffle_values! {
     i128: |value| split_128(value as u128), |bits| join_128(bits) as i128;
 }
 
-#[inline(always)]
 fn split_64(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 
-#[inline(always)]
 fn join_64([low, high]: [u32; 2]) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
-#[inline(always)]
 fn split_128(value: u128) -> [u32; 4] {
     [value as u32, (value >> 32) as u32, (value >> 64) as u32, (value >> 96) as u32]
 }
 
-#[inline(always)]
 fn join_128([a, b, c, d]: [u32; 4]) -> u128 {
     join_64([a, b]) as u128 | (join_64([c, d]) as u128) << 64
 }
@@ -327,7 +306,6 @@ fn join_128([a, b, c, d]: [u32; 4]) -> u128 {
 /// # Safety
 /// As for [`warp_shuffle_up`].
 #[gpu_only]
-#[inline(always)]
 unsafe fn shuffle_bits<const N: usize>(
     mode: WarpShuffleMode,
     mask: u32,
