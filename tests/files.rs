@@ -170,12 +170,36 @@ fn what_is_not_npy_is_refused() {
         ("no dictionary", npy("[1, 2]", &[0; 4])),
         ("not python", npy("{'descr': ", &[0; 4])),
         ("no shape", npy("{'descr': '<f4', 'fortran_order': False}", &[0; 4])),
+        ("twice", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), 'shape': (4,)}", &[0; 4])),
+        ("four entries", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), 'x': 1}", &[0; 4])),
+        ("nested lists", npy(&"[".repeat(60), &[0; 4])),
+        ("nested sets", npy(&"{".repeat(60), &[0; 4])),
+        (
+            "nested shape",
+            npy(&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}", "(2,".repeat(1000)), &[0; 4]),
+        ),
+        ("no sizes", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1.0, +1), }", &[0; 4])),
         ("negative", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 1), }", &[0; 4])),
         ("long header", [b"\x93NUMPY\x02\x00\xff\xff\xff\xff".as_slice(), &[b' '; 100]].concat()),
     ];
     for (name, bytes) in cases {
         fs::write(workplace.path(name), bytes).unwrap();
         workplace.refuses(name, &[name, "not a .npy file"]);
+    }
+}
+
+#[test]
+fn headers_as_other_writers_lay_them_out_are_read() {
+    let workplace = Workplace::new();
+    let data: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|element| element.to_le_bytes()).collect();
+    write_npy(workplace.path("y.npy"), &array![[1.0f32], [1.0]]).unwrap();
+    for header in [
+        "{'shape':(1,2),'fortran_order':False,'descr':'<f4'}",
+        "{ \"descr\" : \"<f4\" , \"fortran_order\" : False , \"shape\" : ( 1 , 2 , ) , }",
+    ] {
+        fs::write(workplace.path("x.npy"), npy(header, &data)).unwrap();
+        workplace.gemm("x.npy", "y.npy").code(0);
+        assert_eq!(workplace.product(), array![[3.0]]);
     }
 }
 
@@ -255,7 +279,40 @@ fn an_output_that_cannot_be_written_is_refused_before_the_work() {
     };
     gemm(&workplace.path("no/such/folder/c.npy")).stderr(predicate::str::contains("no/such/folder/c.npy"));
     gemm(workplace.directory.path()).stderr(predicate::str::contains("directory"));
+    std::os::unix::fs::symlink("nowhere", workplace.path("link.npy")).unwrap();
+    gemm(&workplace.path("link.npy")).stderr(predicate::str::contains("symbolic link to nowhere"));
     gemm(Path::new("/proc/c.npy")).stderr(predicate::str::contains("/proc/c.npy"));
+}
+
+#[test]
+fn a_replaced_output_keeps_its_permissions_and_links_keep_naming_it() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let workplace = Workplace::new();
+    write_npy(workplace.path("real.npy"), &array![[0.0f32]]).unwrap();
+    fs::set_permissions(workplace.path("real.npy"), fs::Permissions::from_mode(0o600)).unwrap();
+    symlink("real.npy", workplace.path("c.npy")).unwrap();
+    workplace.gemm("a.npy", "b.npy").code(0);
+    assert!(workplace.path("c.npy").is_symlink());
+    let real = workplace.path("real.npy");
+    assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(read_npy::<_, Array2<f32>>(real).unwrap().dim(), (5, 4));
+}
+
+#[test]
+fn errors_say_the_cause_once_and_name_no_temporary_file() {
+    let workplace = Workplace::new();
+    let stderr = |assert: Assert| String::from_utf8(assert.code(2).get_output().stderr.clone()).unwrap();
+    let missing = stderr(workplace.gemm("nowhere.npy", "b.npy"));
+    assert_eq!(missing.matches("No such file").count(), 1, "{missing}");
+    let mut command = common::host();
+    command
+        .arg("gemm")
+        .arg(workplace.path("a.npy"))
+        .arg(workplace.path("b.npy"))
+        .arg("-o")
+        .arg(workplace.path("no/c.npy"));
+    let no_folder = stderr(command.assert());
+    assert!(!no_folder.contains(".gemm-") && no_folder.matches("does not exist").count() == 1, "{no_folder}");
 }
 
 #[test]
@@ -277,9 +334,14 @@ fn a_device_that_is_not_there_is_refused() {
 
 #[test]
 fn wrong_arguments_end_with_exit_code_2_and_the_usage() {
-    for arguments in
-        [&["gemm"][..], &["gemm", "a.npy"], &["frobnicate"], &["run", "--size", "-3"], &["run", "--size", "x"]]
-    {
+    for arguments in [
+        &["gemm"][..],
+        &["gemm", "a.npy"],
+        &["frobnicate"],
+        &["run", "--size", "-3"],
+        &["run", "--size", "x"],
+        &["list", "--device", "sim"],
+    ] {
         common::host()
             .args(arguments)
             .assert()
@@ -291,6 +353,8 @@ fn wrong_arguments_end_with_exit_code_2_and_the_usage() {
 
 #[test]
 fn a_size_that_memory_cannot_hold_is_refused_with_the_figures() {
-    let assert = common::host().args(["run", "--size", "10000000", "--device", "sim"]).assert().code(2);
-    assert.stderr(predicate::str::contains("bytes").and(predicate::str::contains("available")));
+    for size in ["10000000", "18446744073709551615"] {
+        let assert = common::host().args(["run", "--size", size, "--device", "sim"]).assert().code(2);
+        assert.stderr(predicate::str::contains("bytes").and(predicate::str::contains("available")));
+    }
 }

@@ -23,13 +23,20 @@ pub struct Arguments {
 /// Options of every command.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Common {
-    /// Where to run: auto (a GPU if there is one, else the simulator), cuda, cuda:N or sim.
-    #[arg(long, global = true, default_value = "auto", value_name = "DEVICE")]
-    pub device: DeviceSelector,
+    /// Where to run: auto (a GPU if there is one, else the simulator; the default), cuda, cuda:N or sim.
+    #[arg(long, global = true, value_name = "DEVICE")]
+    pub device: Option<DeviceSelector>,
 
     /// Print the result as JSON.
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+impl Common {
+    /// The device to run on.
+    pub fn device(&self) -> DeviceSelector {
+        self.device.unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +66,7 @@ pub struct PtxArguments {
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Rows and columns of both matrices.
-    #[arg(long, default_value_t = 1024)]
+    #[arg(long, default_value_t = 1024, allow_negative_numbers = true)]
     pub size: usize,
 
     /// The kernel (see list).
@@ -67,7 +74,7 @@ pub struct RunArguments {
     pub kernel: String,
 
     /// Seed of the random matrices.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,
 }
 

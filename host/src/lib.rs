@@ -15,6 +15,9 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and `CUDA_LIBRARY_PATH` from its
+//! `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
 pub mod device;
 pub mod gemm;

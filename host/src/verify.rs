@@ -72,6 +72,12 @@ impl Verification {
     }
 }
 
+/// Bytes that [`reference`] takes: B, the product and its tolerance in f64.
+pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
+    let elements = |rows: usize, columns: usize| rows as u128 * columns as u128;
+    (elements(k, n) + 2 * elements(m, n)).saturating_mul(size_of::<f64>() as u128)
+}
+
 /// Computes the reference for an `m` x `k` by `k` x `n` product, on all cores.
 ///
 /// # Panics
@@ -103,8 +109,11 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
                 }
             }
         }
-        for (sum, magnitude) in sums.iter().zip(magnitudes) {
-            *magnitude = if sum.is_finite() && *magnitude * growth >= f64::from(f32::MAX) {
+        for (column, (sum, magnitude)) in sums.iter().zip(magnitudes).enumerate() {
+            *magnitude = if !sum.is_finite() {
+                let products = a_row.iter().zip(b.column(column)).map(|(&a, &b)| f64::from(a) * b);
+                if can_overflow(products, growth) { f64::INFINITY } else { 0.0 }
+            } else if *magnitude * growth >= f64::from(f32::MAX) {
                 f64::INFINITY
             } else {
                 // f64's own error is of the same form with 2^-53 for u; twice that is allowed, for the sum of magnitudes is rounded too.
@@ -113,6 +122,22 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
         }
     });
     Reference { product, tolerance }
+}
+
+/// Whether f32 may overflow in a sum that comes to an infinity or NaN from its inputs: before the first of those arrives.
+fn can_overflow(products: impl Iterator<Item = f64>, growth: f64) -> bool {
+    let (mut sum, mut magnitude) = (0.0, 0.0);
+    for product in products {
+        sum += product;
+        if !f64::is_finite(sum) {
+            return false;
+        }
+        magnitude += f64::abs(sum);
+        if magnitude * growth >= f64::from(f32::MAX) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Compares `c` with the reference for `a` times `b`.
@@ -178,10 +203,10 @@ fn worse(new: f64, old: f64) -> bool {
 fn difference_and_tolerance(element: f32, exact: f64, tolerance: f64) -> (f64, f64) {
     let element = f64::from(element);
     let agrees = (exact.is_nan() && element.is_nan()) || (exact.is_infinite() && element == exact);
-    let may_overflow = exact.is_finite() && tolerance.is_infinite();
     match (exact.is_finite(), element.is_finite()) {
         (true, true) => ((element - exact).abs(), tolerance),
-        (true, false) if may_overflow => (0.0, tolerance),
+        // f32 may have overflowed on the way, to an infinity or on to a NaN.
+        (_, false) if tolerance.is_infinite() => (0.0, tolerance),
         (false, _) if agrees => (0.0, 0.0),
         _ => (f64::NAN, tolerance),
     }

@@ -1,9 +1,10 @@
 //! Multiply the matrices of two .npy files.
 
+use anyhow::ensure;
 use host::{
     device::Device,
     gemm::{Gemm, Timing},
-    matrix::{self, OutputFile},
+    matrix::{self, OutputFile, can_allocate},
     plan,
     report::{GemmReport, ProductReport},
     verify,
@@ -19,8 +20,13 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let b = matrix::read_npy(&arguments.b)?;
     let ((m, k), n) = (a.dim(), b.ncols());
     let kernel = named.unwrap_or_else(|| plan::choose(m, n, k));
-    let gemm = Gemm::new(Device::open(common.device)?);
+    let gemm = Gemm::new(Device::open(common.device())?);
     gemm.check(&a.view(), &b.view())?;
+    let reference_bytes = verify::reference_bytes(m, n, k);
+    ensure!(
+        !arguments.verify || can_allocate(reference_bytes),
+        "--verify needs {reference_bytes} bytes of host memory for the f64 reference, which are not to be had; leave it out"
+    );
     let output = OutputFile::create(&arguments.output)?;
 
     let product = progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
@@ -33,5 +39,5 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     if written {
         output.write_npy(&product.c)?;
     }
-    Ok(GemmReport::new(report, written.then(|| arguments.output.clone())))
+    Ok(GemmReport::new(report, written.then_some(arguments.output.as_path())))
 }

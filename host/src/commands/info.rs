@@ -6,15 +6,25 @@ use host::{
     report::{InfoReport, PtxLevel},
 };
 
-pub fn run() -> anyhow::Result<InfoReport> {
-    let (gpus, no_gpu) = match device::device_count() {
-        Ok(count) => (count, None),
-        Err(error) => (0, Some(error.why_no_gpu().ok_or(error)?)),
+use crate::cli::Common;
+
+pub fn run(common: Common) -> anyhow::Result<InfoReport> {
+    let (selectors, no_gpu) = match common.device {
+        // One that was asked for by name must be there.
+        Some(selector) => (vec![selector], None),
+        None => {
+            // A driver that is there but broken is a finding, not a reason to show nothing.
+            let (gpus, no_gpu) = match device::device_count() {
+                Ok(count) => (count, None),
+                Err(error) => (0, Some(error.why_no_gpu().unwrap_or_else(|| error.to_string()))),
+            };
+            let gpus = (0..gpus).map(|ordinal| DeviceSelector::Cuda(Some(ordinal)));
+            (gpus.chain([DeviceSelector::Simulator]).collect(), no_gpu)
+        }
     };
-    let selectors = (0..gpus).map(|ordinal| DeviceSelector::Cuda(Some(ordinal))).chain([DeviceSelector::Simulator]);
-    let devices = selectors.map(|selector| Ok(Device::open(selector)?.info())).collect::<Result<_, DeviceError>>()?;
+    let open = |selector| Ok(Device::open(selector)?.info());
     Ok(InfoReport {
-        devices,
+        devices: selectors.into_iter().map(open).collect::<Result<_, DeviceError>>()?,
         no_gpu,
         kernel_compiler: kernel_compiler::DESCRIPTION,
         ptx: ptx::MODULES.iter().map(|module| PtxLevel::new(module.architecture, module.text)).collect(),

@@ -7,6 +7,7 @@ mod progress;
 mod ptx;
 mod run;
 
+use anyhow::bail;
 use host::report::Report;
 
 use crate::cli::{Arguments, Command, RunArguments};
@@ -22,12 +23,15 @@ pub struct Outcome {
 /// Does what the command line says.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let common = arguments.common;
+    if let (Some(Command::List | Command::Ptx(_)), Some(_)) = (&arguments.command, common.device) {
+        bail!("this command runs nothing on a device: leave --device out (--help says which commands there are)");
+    }
     match &arguments.command {
         None => render(run::run(&RunArguments::default(), common)?, common.json),
         Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
         Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
-        Some(Command::Info) => render(info::run()?, common.json),
+        Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
     }
 }

@@ -18,13 +18,13 @@ const BYTES_PER_ELEMENT: u128 = 2 * 3 * 4 + 3 * 8;
 pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {
     let RunArguments { size, seed, .. } = *arguments;
     let kernel = plan::by_name(&arguments.kernel)?;
-    let needed = size as u128 * size as u128 * BYTES_PER_ELEMENT;
+    let needed = (size as u128 * size as u128).saturating_mul(BYTES_PER_ELEMENT);
     let available = available_memory();
     ensure!(
         needed <= u128::from(available),
         "--size {size} needs {needed} bytes of host memory, and {available} are available; choose a smaller size"
     );
-    let gemm = Gemm::new(Device::open(common.device)?);
+    let gemm = Gemm::new(Device::open(common.device())?);
     // A simulated launch takes seconds and its time says nothing of a GPU; one is enough.
     let timing = if gemm.device().is_simulator() { Timing::Once } else { Timing::Batches { batches: 7, launches: 20 } };
 

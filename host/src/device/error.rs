@@ -38,6 +38,12 @@ pub enum DeviceError {
         /// Bytes that the device has.
         total: u64,
     },
+    /// The simulator's device memory is this machine's own, and the system gives no more of it.
+    #[error("the simulator needs {} of this machine's memory, which the system doesn't give; use smaller data", Bytes(*.needed))]
+    HostMemory {
+        /// Bytes asked for.
+        needed: u64,
+    },
     /// A copy between host and device of different lengths.
     #[error("a buffer of {buffer} elements on the device can't be copied from or to {host} elements on the host")]
     LengthMismatch {
@@ -70,7 +76,7 @@ pub enum DeviceError {
     #[error("on the simulator, {0}")]
     SimulatedMemory(#[from] ptx_simulator::MemoryError),
     /// Any other failure of a driver function.
-    #[error("the CUDA driver's {call} failed: {name} (error {code})")]
+    #[error("the CUDA driver's {call} failed: {name} (error {code}). `--device sim` runs without a GPU")]
     Driver {
         /// The function.
         call: &'static str,

@@ -38,7 +38,7 @@ impl SimulatorBackend {
         let builder = Simulator::builder().memory_limit(total_memory).finished_blocks(Arc::clone(&finished_blocks));
         SimulatorBackend {
             state: Mutex::new(State { simulator: builder.build(), modules: Vec::new() }),
-            threads: rayon::current_num_threads(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
             total_memory,
             finished_blocks,
             why_no_gpu,
@@ -75,10 +75,13 @@ impl Backend for SimulatorBackend {
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError> {
         let mut state = self.state();
         let free = state.simulator.free_memory();
-        let pointer = state.simulator.allocate(bytes).map_err(|_| DeviceError::OutOfMemory {
-            needed: bytes,
-            free,
-            total: self.total_memory,
+        let pointer = state.simulator.allocate(bytes).map_err(|_| {
+            if bytes <= free {
+                // It was under the limit: a quota of this process or container is smaller than what the system says is there.
+                DeviceError::HostMemory { needed: bytes }
+            } else {
+                DeviceError::OutOfMemory { needed: bytes, free, total: self.total_memory }
+            }
         })?;
         Ok(pointer.0)
     }

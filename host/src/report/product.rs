@@ -1,6 +1,6 @@
 //! What a product's computation has to say.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -193,17 +193,17 @@ pub struct GemmReport {
     /// The product and its check, if one was asked for.
     #[serde(flatten)]
     pub product: ProductReport,
-    /// The file that holds C; none if the check failed.
-    pub output: Option<PathBuf>,
+    /// The file that holds C; none if the check failed. What is no UTF-8 in its name is replaced.
+    pub output: Option<String>,
     /// The verdict; none if no check was asked for.
     pub passed: Option<bool>,
 }
 
 impl GemmReport {
     /// The report on a product, with the file that it was written to.
-    pub fn new(product: ProductReport, output: Option<PathBuf>) -> GemmReport {
+    pub fn new(product: ProductReport, output: Option<&Path>) -> GemmReport {
         let passed = product.verification.as_ref().map(Verification::passed);
-        GemmReport { product, output, passed }
+        GemmReport { product, output: output.map(|path| path.display().to_string()), passed }
     }
 }
 
@@ -211,7 +211,7 @@ impl Report for GemmReport {
     fn table(&self) -> String {
         let mut facts = self.product.facts();
         match &self.output {
-            Some(path) => facts.push(("wrote", path.display().to_string())),
+            Some(path) => facts.push(("wrote", path.clone())),
             None => facts.push(("wrote", "nothing: the result is wrong".to_owned())),
         }
         if self.product.verification.is_some() {

@@ -284,7 +284,7 @@ fn a_driver_that_fails_to_start_says_why() {
         assert_eq!(
             device_count().unwrap_err().to_string(),
             "the CUDA driver's cuInit failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, \
-             system has unsupported display driver / cuda driver combination (error 803)"
+             system has unsupported display driver / cuda driver combination (error 803). `--device sim` runs without a GPU"
         );
     });
 }
