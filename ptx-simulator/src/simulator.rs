@@ -391,7 +391,8 @@ fn check_shape(kernel: &KernelInfo, config: &LaunchConfig) -> Result<(), LaunchE
         return bad("block", config.block, format!("{threads} threads are more than {MAX_BLOCK_THREADS}"));
     }
     if let Some(most) = kernel.max_threads {
-        let limit: u64 = most.iter().map(|extent| u64::from(*extent)).product();
+        // A module may declare anything.
+        let limit = most.iter().fold(1u64, |product, extent| product.saturating_mul(u64::from(*extent)));
         if kernel.exact_threads && config.block != most {
             return bad("block", config.block, format!("the kernel was compiled for exactly {most:?}"));
         }

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use ptx_simulator::{
     AccessKind, AllocateError, Argument, DevicePointer, LaunchConfig, LaunchError, LaunchErrorKind, MemorySpace,
     Module, Nearest, Simulator,
@@ -691,4 +693,118 @@ fn a_failed_launch_leaves_finished_writes_and_touches_nothing_else() {
     assert_eq!(bytes_of(&[1u32]), [1, 0, 0, 0]);
     let config = LaunchConfig { grid: [1; 3], block: [1; 3], dynamic_shared_bytes: 0 };
     assert!(Simulator::new().launch(&module, "test", config, &[]).is_err());
+}
+
+#[test]
+fn block_shapes_that_no_number_holds_are_limits_like_others() {
+    let huge = "4294967295, 4294967295, 2";
+    let entry = |directive: &str| {
+        let name = format!(".entry test(.param .u64 p) {directive} {huge} {{ ret; }}");
+        load(&format!(".version 8.0\n.target sm_80\n.address_size 64\n{name}"))
+    };
+    let mut machine = Machine::with_threads(1);
+    let arguments = [Argument::Pointer(machine.upload(&[0u32]))];
+    machine.launch(&entry(".maxntid"), "test", 1, 1024, 0, &arguments);
+    let error = machine.try_launch(&entry(".reqntid"), "test", 1, 1024, 0, &arguments).expect_err("another shape");
+    assert!(matches!(error.kind, LaunchErrorKind::BadShape { what: "block", .. }), "{error}");
+    assert!(error.to_string().contains("exactly"), "{error}");
+}
+
+/// Functions `f0` to `f<most>`, each of which calls the one before it twice; `last` is the body of `f0`.
+fn doubling_calls(most: u32, last: &str) -> String {
+    let calls = |i: u32| format!(".func f{i}() {{ call f{0}; call f{0}; ret; }}\n", i - 1);
+    format!(".func f0() {{ {last} }}\n") + &(1..=most).map(calls).collect::<String>()
+}
+
+#[test]
+fn ever_new_call_paths_reach_the_limit_of_instructions_soon() {
+    let begin = Instant::now();
+    let error = failure(&doubling_calls(21, "ret;"), "call f21;", 1, 32);
+    assert_eq!(error.kind, LaunchErrorKind::InstructionLimit { limit: 1 << 20 });
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn however_deep_calls_are_new_ones_cost_the_same() {
+    // Below thousands of callers that stay, so that their frames are never dropped.
+    let chain = |i: u32| {
+        format!(".func g{i}() {{ call {}; ret; }}\n", if i == 0 { "f21".into() } else { format!("g{}", i - 1) })
+    };
+    let functions = doubling_calls(21, "ret;") + &(0..5000).map(chain).collect::<String>();
+    let begin = Instant::now();
+    let error = failure(&functions, "call g4999;", 1, 32);
+    assert_eq!(error.kind, LaunchErrorKind::InstructionLimit { limit: 1 << 20 });
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn lanes_return_to_their_own_callers_while_others_come_and_go() {
+    // `f0` runs 2^9 times. A lane goes on in it only if its number and the runs so far have a bit in common, so that lanes
+    // split and join again below many different callers.
+    let place = ".reg .b32 %t, %s, %c; mov.u32 %t, %laneid; mov.u32 %c, counts; mad.lo.u32 %c, %t, 12, %c;";
+    let last = format!(
+        "{place} .reg .pred %q;
+        ld.shared.u32 %s, [%c];
+        and.b32 %t, %t, %s;
+        setp.eq.u32 %q, %t, 0;
+        add.u32 %s, %s, 1;
+        st.shared.u32 [%c], %s;
+        @%q ret;
+        ld.shared.u32 %s, [%c+4];
+        add.u32 %s, %s, 1;
+        st.shared.u32 [%c+4], %s;
+        @!%q call leaf;
+        ret;"
+    );
+    let leaf = format!("{place} ld.shared.u32 %s, [%c+8]; add.u32 %s, %s, 3; st.shared.u32 [%c+8], %s; ret;");
+    let module = load(&kernel_with_body(
+        &format!(".shared .align 4 .b8 counts[384];\n.func leaf() {{ {leaf} }}\n{}", doubling_calls(9, &last)),
+        &format!(
+            "{place} mov.u32 %s, 0;
+            st.shared.u32 [%c], %s; st.shared.u32 [%c+4], %s; st.shared.u32 [%c+8], %s;
+            call f9;
+            mad.wide.u32 %rd2, %thread, 12, %out;
+            ld.shared.u32 %s, [%c]; st.global.u32 [%rd2], %s;
+            ld.shared.u32 %s, [%c+4]; st.global.u32 [%rd2+4], %s;
+            ld.shared.u32 %s, [%c+8]; st.global.u32 [%rd2+8], %s;"
+        ),
+    ));
+    let mut machine = Machine::with_threads(1);
+    let output = machine.upload(&[0u32; 96]);
+    machine.launch(&module, "test", 1, 32, 0, &[output; 3].map(Argument::Pointer));
+    let expected = (0..32u32).flat_map(|lane| {
+        let entered = (0..512).filter(|count| count & lane != 0).count() as u32;
+        [512, entered, 3 * entered]
+    });
+    assert_eq!(machine.download::<u32>(output, 96), expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn code_that_is_slow_to_analyse_loads_soon_and_runs_right() {
+    let count = 20_000;
+    // Branches across each other, with a register each: all of them are needed everywhere.
+    let line = |i: u32| format!("L{i}: @%q bra L{}; add.u32 %x{i}, %x{i}, {i};\n", count - 1 - i);
+    let code: String = (0..count).map(line).collect();
+    let sum: String = (0..count).map(|i| format!("add.u32 %sum, %sum, %x{i};\n")).collect();
+    let text = kernel_with_body(
+        "",
+        &format!(
+            ".reg .b32 %x<{count}>, %sum; .reg .b64 %wide; .reg .pred %q, %never;
+            setp.gt.u32 %q, %thread, 1000;
+            {code}{sum}
+            cvt.u64.u32 %wide, %sum;
+            @%never add.u64 %wide, %wide, 1;
+            mad.wide.u32 %rd2, %thread, 8, %out;
+            st.global.u64 [%rd2], %wide;"
+        ),
+    );
+    let begin = Instant::now();
+    let module = load(&text);
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    let mut machine = Machine::with_threads(1);
+    let output = machine.upload(&[1u64; 128]);
+    // The second block finds nothing of what the first one left.
+    machine.launch(&module, "test", 2, 64, 0, &[output; 3].map(Argument::Pointer));
+    let sum = u64::from(count) * u64::from(count - 1) / 2;
+    assert_eq!(machine.download::<u64>(output, 128), [sum; 128]);
 }

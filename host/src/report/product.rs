@@ -108,7 +108,12 @@ impl ProductReport {
         }
         if self.simulated {
             let millions = self.multiply_adds_per_second / 1e6;
-            return format!("{:.2} s simulated, {millions:.0} million multiply-adds a second", self.seconds);
+            let time = if self.seconds < 0.1 {
+                format!("{:.2} ms", self.seconds * 1e3)
+            } else {
+                format!("{:.2} s", self.seconds)
+            };
+            return format!("{time} simulated, {millions:.0} million multiply-adds a second");
         }
         let (milliseconds, teraflops) = (self.seconds * 1e3, 2.0 * self.multiply_adds_per_second / 1e12);
         let launches = match self.launches {

@@ -1,7 +1,8 @@
 //! What flows from instruction to instruction: which registers start undefined, and which addresses are still the same as
 //! at an earlier access.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::program::*;
@@ -170,13 +171,24 @@ fn list_range(start: u32, count: u8) -> Range<usize> {
     start as usize..start as usize + usize::from(count)
 }
 
+/// Words of register sets that the analysis of a kernel may look at. Kernels of a hundred thousand instructions need about
+/// a third of it; only code made to be slow needs more.
+const MOST_WORK: u64 = 1 << 27;
+
 /// Analyses a finished program: gives its accesses pattern slots, lets registers share rows, and finds what must be cleared.
+///
+/// A program that would take too long keeps a row for each register, all of them cleared.
 ///
 /// `entries` are the first instructions of the kernel and its functions, in order.
 pub(super) fn analyse(program: &mut Program, types: &[Option<AluTypes>], entries: &[u32]) {
     let blocks = Blocks::new(program, entries);
     assign_patterns(program, types, &blocks);
-    let liveness = Liveness::new(program, types, &blocks);
+    let Some(liveness) = Liveness::new(program, types, &blocks, MOST_WORK) else {
+        program.cleared_rows = program.register_rows.iter().map(|(row, _)| *row).collect();
+        program.cleared_rows.sort_unstable();
+        program.cleared_predicates.retain(|predicate| *predicate != ALWAYS);
+        return;
+    };
     let undefined = liveness.undefined(&blocks, entries);
     let rows = share_rows(program, types, entries, &blocks, &liveness);
     program.cleared_rows = undefined
@@ -268,7 +280,7 @@ impl Blocks {
         Blocks { starts, successors }
     }
 
-    fn ranges(&self) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+    fn ranges(&self) -> impl DoubleEndedIterator<Item = (usize, Range<usize>)> + '_ {
         (0..self.successors.len()).map(|block| (block, self.starts[block] as usize..self.starts[block + 1] as usize))
     }
 }
@@ -289,6 +301,18 @@ impl Set {
     fn contains(&self, item: usize) -> bool {
         self.0[item / 64] >> (item % 64) & 1 != 0
     }
+
+    /// Adds another set, and calls `each` for what is new.
+    fn add(&mut self, other: &Set, mut each: impl FnMut(usize)) {
+        for (index, (word, other)) in self.0.iter_mut().zip(&other.0).enumerate() {
+            let mut new = other & !*word;
+            *word |= other;
+            while new != 0 {
+                each(index * 64 + new.trailing_zeros() as usize);
+                new &= new - 1;
+            }
+        }
+    }
 }
 
 /// Which registers hold a value that is still needed, at the start of each block.
@@ -298,7 +322,8 @@ struct Liveness {
 }
 
 impl Liveness {
-    fn new(program: &mut Program, types: &[Option<AluTypes>], blocks: &Blocks) -> Liveness {
+    /// `None` if it takes more than `budget` words of work.
+    fn new(program: &mut Program, types: &[Option<AluTypes>], blocks: &Blocks, budget: u64) -> Option<Liveness> {
         let mut numbers: HashMap<Register, usize> = HashMap::new();
         let mut registers = Vec::new();
         let mut number = |register: Register| {
@@ -331,6 +356,11 @@ impl Liveness {
             }
             local.push((exposed, written));
         }
+        // Each sweep looks at every block and at all that may follow it. One at least is needed, one to see that nothing
+        // changed, and as much before and after.
+        let edges: usize = blocks.successors.iter().map(Vec::len).sum();
+        let sweep = registers.len().div_ceil(64) as u64 * (blocks.successors.len() + edges) as u64;
+        let mut budget = budget.checked_sub(sweep.saturating_mul(4))?;
         let as_set = |items: &[usize]| {
             let mut set = Set::new(registers.len());
             items.iter().for_each(|item| set.insert(*item));
@@ -354,19 +384,21 @@ impl Liveness {
                     changed = true;
                 }
             }
+            budget = budget.checked_sub(sweep)?;
         }
-        Liveness { registers, live_in }
+        Some(Liveness { registers, live_in })
     }
 
     /// Registers that some path reads before it writes them. They start as zero; all others needn't be touched between
     /// blocks.
     fn undefined(&self, blocks: &Blocks, entries: &[u32]) -> HashSet<Register> {
-        let starts: Vec<&Set> = entries
+        let mut undefined = Set::new(self.registers.len());
+        entries
             .iter()
             .filter_map(|entry| blocks.starts.binary_search(entry).ok())
             .filter_map(|block| self.live_in.get(block))
-            .collect();
-        let undefined = |item: usize| starts.iter().any(|live| live.contains(item));
+            .for_each(|live| undefined.add(live, |_| {}));
+        let undefined = |item: usize| undefined.contains(item);
         self.registers.iter().enumerate().filter(|(item, _)| undefined(*item)).map(|(_, register)| *register).collect()
     }
 }
@@ -397,15 +429,21 @@ fn share_rows(
             *span = (span.0.min(at), span.1.max(at));
         }
     };
-    for (block, range) in blocks.ranges() {
-        for (item, register) in liveness.registers.iter().enumerate() {
-            if liveness.live_in[block].contains(item) {
-                extend(*register, range.start);
-            }
-            if blocks.successors[block].iter().any(|next| liveness.live_in[*next].contains(item)) {
-                extend(*register, range.end - 1);
+    // The first and the last block with a register at its start or its end tell all that those between could.
+    let registers = &liveness.registers;
+    let mut sweep = |ranges: &mut dyn Iterator<Item = (usize, Range<usize>)>| {
+        let mut at_starts = Set::new(registers.len());
+        let mut at_ends = at_starts.clone();
+        for (block, range) in ranges {
+            at_starts.add(&liveness.live_in[block], |item| extend(registers[item], range.start));
+            for next in &blocks.successors[block] {
+                at_ends.add(&liveness.live_in[*next], |item| extend(registers[item], range.end - 1));
             }
         }
+    };
+    sweep(&mut blocks.ranges());
+    sweep(&mut blocks.ranges().rev());
+    for (_, range) in blocks.ranges() {
         for index in range {
             let mut instruction = program.code[index];
             visit(&mut instruction, types[index].as_ref(), &mut program.lists, |_, register, _| {
@@ -430,8 +468,10 @@ fn share_rows(
     let function_of = |at: usize| entries.partition_point(|entry| *entry as usize <= at);
     let mut function = 0;
     let mut free: [Vec<u32>; 2] = Default::default();
-    let mut active: Vec<(usize, u32, u32)> = Vec::new();
-    for (register, (start, end)) in spans {
+    // Those that end first, and when they began.
+    let mut active: BinaryHeap<Reverse<(usize, usize, u32, u32)>> = BinaryHeap::new();
+    let mut ended = Vec::new();
+    for (order, (register, (start, end))) in spans.into_iter().enumerate() {
         let count = counts[&register];
         let shared = function_of(start) == function_of(end);
         // Functions don't share rows with their callers.
@@ -441,13 +481,16 @@ fn share_rows(
             active.clear();
         }
         // An instruction's destination never takes the row of one of its sources.
-        active.retain(|(last, row, count)| {
-            let needed = *last >= start;
-            if !needed {
-                free[*count as usize - 1].push(*row);
-            }
-            needed
-        });
+        while let Some(Reverse((last, order, row, count))) = active.peek().copied()
+            && last < start
+        {
+            active.pop();
+            ended.push((order, row, count));
+        }
+        ended.sort_unstable();
+        for (_, row, count) in ended.drain(..) {
+            free[count as usize - 1].push(row);
+        }
         let reused = if !shared || count > 2 {
             None
         } else if let Some(row) = free[count as usize - 1].pop() {
@@ -462,7 +505,7 @@ fn share_rows(
             next - count
         });
         if shared && count <= 2 {
-            active.push((end, row, count));
+            active.push(Reverse((end, order, row, count)));
         }
         rows.insert(register, (row, count));
     }

@@ -377,7 +377,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     leave!(pc + 1);
                 }
                 Operation::Call { target } => {
-                    let frame = warp.enter(warp.groups[index].frame, pc + 1);
+                    let frame = warp.enter(index, pc + 1);
                     if active == mask {
                         warp.groups[index].frame = frame;
                         jump!('run, *target);

@@ -5,6 +5,8 @@
 //! calls, and among those the one at the lowest place, runs first: in the order that compilers lay code out, that
 //! lets the others catch up where control flow joins.
 
+use std::collections::HashMap;
+
 use crate::alu::Row;
 use crate::decode::program::BarrierKind;
 
@@ -13,6 +15,9 @@ pub(super) const ALL: u32 = u32::MAX;
 
 /// The caller of nobody.
 pub(super) const NO_FRAME: u32 = 0;
+
+/// So many frames are looked through one by one, and kept even if nobody uses them any more.
+const FEW_FRAMES: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -67,12 +72,29 @@ pub(super) struct Warp {
     /// Lanes that exist.
     pub existing: u32,
     pub executed: u64,
+    /// Calls that lanes are in, and some that have ended; callers come before those whom they called.
     frames: Vec<Frame>,
+    /// Frames by parent and return, while there are too many to look through.
+    known: HashMap<(u32, u32), u32>,
+    /// With so many frames, those that nobody uses any more are dropped.
+    most_frames: usize,
 }
 
 impl Warp {
     pub fn new(index: u32, rows: *mut Row, predicates: *mut u32, local: *mut Row, existing: u32) -> Self {
-        Warp { index, rows, predicates, local, groups: Vec::new(), live: 0, existing, executed: 0, frames: Vec::new() }
+        Warp {
+            index,
+            rows,
+            predicates,
+            local,
+            groups: Vec::new(),
+            live: 0,
+            existing,
+            executed: 0,
+            frames: Vec::new(),
+            known: HashMap::new(),
+            most_frames: FEW_FRAMES,
+        }
     }
 
     /// Puts all lanes at the program's start.
@@ -81,6 +103,8 @@ impl Warp {
         self.executed = 0;
         self.frames.clear();
         self.frames.push(Frame { parent: NO_FRAME, return_to: 0, depth: 0 });
+        self.known.clear();
+        self.most_frames = FEW_FRAMES;
         self.groups.clear();
         self.groups.push(Group {
             pc: 0,
@@ -108,17 +132,67 @@ impl Warp {
         frames.take_while(|frame| *frame != NO_FRAME).map(|frame| self.frames[frame as usize].return_to - 1).collect()
     }
 
-    /// The frame of a call from `frame`, the same for the same call path.
-    pub fn enter(&mut self, frame: u32, return_to: u32) -> u32 {
-        let known = self.frames.iter().skip(1).position(|known| known.parent == frame && known.return_to == return_to);
-        match known {
-            Some(index) => index as u32 + 1,
-            None => {
-                let depth = self.frames[frame as usize].depth + 1;
-                self.frames.push(Frame { parent: frame, return_to, depth });
-                self.frames.len() as u32 - 1
+    /// The frame of a call by a group, the same for the same call path. Frames of all groups may get other numbers.
+    pub fn enter(&mut self, index: usize, return_to: u32) -> u32 {
+        let parent = self.groups[index].frame;
+        let known = if self.frames.len() <= FEW_FRAMES {
+            let same = |known: &Frame| known.parent == parent && known.return_to == return_to;
+            self.frames.iter().skip(1).position(same).map(|index| index as u32 + 1)
+        } else {
+            self.known.get(&(parent, return_to)).copied()
+        };
+        known.unwrap_or_else(|| self.add_frame(index, return_to))
+    }
+
+    #[cold]
+    fn add_frame(&mut self, index: usize, return_to: u32) -> u32 {
+        if self.frames.len() >= self.most_frames {
+            self.drop_unused_frames();
+        }
+        let parent = self.groups[index].frame;
+        let depth = self.frames[parent as usize].depth + 1;
+        let added = self.frames.len() as u32;
+        self.frames.push(Frame { parent, return_to, depth });
+        if self.frames.len() > FEW_FRAMES {
+            // Those before the first of many aren't in the map yet.
+            let from = if self.known.is_empty() { 1 } else { added as usize };
+            for (frame, number) in self.frames[from..].iter().zip(from as u32..) {
+                self.known.insert((frame.parent, frame.return_to), number);
             }
         }
+        added
+    }
+
+    /// Drops frames that no lane is in, and gives the others numbers without gaps.
+    fn drop_unused_frames(&mut self) {
+        let mut used = vec![false; self.frames.len()];
+        used[NO_FRAME as usize] = true;
+        for group in &self.groups {
+            used[group.frame as usize] = true;
+        }
+        // Callers come first, so that going backwards sees all that they called before themselves.
+        for index in (1..self.frames.len()).rev() {
+            if used[index] {
+                used[self.frames[index].parent as usize] = true;
+            }
+        }
+        let mut numbers = vec![NO_FRAME; self.frames.len()];
+        let mut kept = 0;
+        for index in 0..self.frames.len() {
+            if used[index] {
+                let frame = self.frames[index];
+                numbers[index] = kept as u32;
+                self.frames[kept] = Frame { parent: numbers[frame.parent as usize], ..frame };
+                kept += 1;
+            }
+        }
+        self.frames.truncate(kept);
+        for group in &mut self.groups {
+            group.frame = numbers[group.frame as usize];
+        }
+        self.known.clear();
+        // Dropping them must be rare among calls however many lanes are in.
+        self.most_frames = FEW_FRAMES.max(2 * kept);
     }
 
     /// The caller's frame and the place to go on at.

@@ -19,6 +19,9 @@ type Result<T> = std::result::Result<T, CudaBuilderError>;
 /// releases, for the sake of web browsers.
 const COMPILERS: [(&str, &str); 2] = [("rustc-web", "rust-web-src"), ("rustc", "rust-src")];
 
+/// Where the fetched compiler is unpacked, in the folder for it.
+const UNPACKED: &str = "debian";
+
 /// Whether this machine has Debian's package tools.
 pub fn is_available() -> bool {
     ["apt-get", "apt-cache", "dpkg-deb", "dpkg-query"].iter().all(|program| {
@@ -27,9 +30,14 @@ pub fn is_available() -> bool {
     })
 }
 
+/// The compiler that was fetched into `folder` before: it appears there whole or not at all.
+pub fn fetched(folder: &Path) -> Option<KernelCompiler> {
+    unpacked(&folder.join(UNPACKED))
+}
+
 /// The compiler in `folder`, fetched first if it isn't there. Builds that run at the same time wait for the one that fetches.
 pub fn fetch(folder: &Path) -> Result<KernelCompiler> {
-    let complete = folder.join("debian");
+    let complete = folder.join(UNPACKED);
     if let Some(compiler) = unpacked(&complete) {
         return Ok(compiler);
     }

@@ -6,7 +6,8 @@
 //! 2. the rustc that builds everything else, if its toolchain has the component `rust-src`;
 //! 3. another rustc of this machine that has the source, the newest of them: Debian's rustc-web with rust-web-src, for example;
 //! 4. on Debian and its relatives, the newest rustc their archive offers, downloaded and unpacked in the target folder. The machine
-//!    itself stays as it is, and no rights are needed. `CUDA_BUILDER_NO_DOWNLOAD=1` forbids it.
+//!    itself stays as it is, and no rights are needed. `CUDA_BUILDER_NO_DOWNLOAD=1` forbids a download,
+//!    but not the use of what an earlier build has fetched.
 mod debian;
 mod rustc;
 mod search;
@@ -71,12 +72,44 @@ pub(crate) fn find_in(cache: &Path) -> Result<KernelCompiler, CudaBuilderError> 
     if let Some(compiler) = search::installed(&mut searched) {
         return Ok(compiler);
     }
-    if std::env::var_os(NO_DOWNLOAD_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0") {
-        searched.push(format!("{NO_DOWNLOAD_VARIABLE} forbids to fetch one"));
+    let may_download = std::env::var_os(NO_DOWNLOAD_VARIABLE).is_none_or(|value| value.is_empty() || value == "0");
+    fetched_in(&cache.join("compiler"), may_download, searched)
+}
+
+/// The compiler that an earlier build has fetched into `folder`; if there is none, one is fetched where that may and can be.
+fn fetched_in(
+    folder: &Path,
+    may_download: bool,
+    mut searched: Vec<String>,
+) -> Result<KernelCompiler, CudaBuilderError> {
+    if let Some(compiler) = debian::fetched(folder) {
+        return Ok(compiler);
+    }
+    if !may_download {
+        searched.push(format!("none was fetched before, and {NO_DOWNLOAD_VARIABLE} forbids to fetch one"));
     } else if !debian::is_available() {
         searched.push("this is no Debian to fetch one from".to_owned());
     } else {
-        return debian::fetch(&cache.join("compiler"));
+        return debian::fetch(folder);
     }
     Err(CudaBuilderError::NoCompiler { minimum: MINIMUM_VERSION.to_string(), searched: searched.join("; ") })
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_leave_to_download_a_compiler_fetched_before_is_used_and_nothing_else() {
+        let _alone = rustc::tests::alone();
+        let folder = tempfile::tempdir().unwrap();
+        let error = fetched_in(folder.path(), false, Vec::new()).unwrap_err();
+        assert!(error.to_string().contains(NO_DOWNLOAD_VARIABLE), "{error}");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "nothing is fetched");
+        let unpacked = folder.path().join("debian");
+        std::fs::create_dir(&unpacked).unwrap();
+        let rustc = rustc::tests::pretend(&unpacked, &MINIMUM_VERSION.to_string(), true);
+        let compiler = fetched_in(folder.path(), false, Vec::new()).unwrap();
+        assert_eq!((compiler.rustc, compiler.origin), (rustc, CompilerOrigin::Downloaded));
+    }
 }

@@ -59,12 +59,20 @@ fn version_in(description: &str) -> Option<Version> {
 }
 
 #[cfg(all(test, unix))]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
+    /// Tests that write programs and start them hold this: a program can't be started while another thread forks with the
+    /// program's file still open for writing.
+    pub(in crate::compiler) fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// A program that answers as a rustc of that version does, in a sysroot of its own.
-    fn pretend(folder: &Path, version: &str, with_source: bool) -> PathBuf {
+    pub(in crate::compiler) fn pretend(folder: &Path, version: &str, with_source: bool) -> PathBuf {
         let rustc = folder.join("rustc");
         let script = format!(
             "#!/bin/sh\ncase \"$1\" in --version) echo 'rustc x'; echo 'release: {version}';; *) echo '{}';; esac\n",
@@ -81,9 +89,9 @@ mod tests {
         rustc
     }
 
-    // One test, since a program can't be started while another thread forks with the program's file still open for writing.
     #[test]
     fn a_new_rustc_with_the_librarys_source_will_do_and_others_say_why_not() {
+        let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let examine = |rustc: &Path| KernelCompiler::examine(rustc, CompilerOrigin::System);
         let fault = |rustc: &Path| examine(rustc).unwrap_err();
