@@ -6,15 +6,28 @@
 //! The kernel must take `(a, b, c, m, n, k)` with 64-bit sizes and compute one element per thread of 16 x 16 blocks.
 
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Instant;
 
 use ptx_simulator::{Argument, LaunchConfig, Module, Simulator};
 
 const TILE: usize = 16;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("the path of a PTX file is needed")?;
+    let path = arguments
+        .next()
+        .ok_or("the path of a PTX file is needed; `cargo run -p host -- ptx > kernels.ptx` makes one")?;
     let kernel = arguments.next().unwrap_or_else(|| "tiled".to_owned());
     let size: usize = arguments.next().map_or(Ok(256), |text| text.parse())?;
     let threads: usize = arguments.next().map_or(Ok(0), |text| text.parse())?;

@@ -171,8 +171,8 @@ fn list_range(start: u32, count: u8) -> Range<usize> {
     start as usize..start as usize + usize::from(count)
 }
 
-/// Words of register sets that the analysis of a kernel may look at. Kernels of a hundred thousand instructions need about
-/// a third of it; only code made to be slow needs more.
+/// Words of register sets that the analysis of a kernel may look at: a tenth of a second or so, and at most some hundred
+/// megabytes of sets.
 const MOST_WORK: u64 = 1 << 27;
 
 /// Analyses a finished program: gives its accesses pattern slots, lets registers share rows, and finds what must be cleared.
