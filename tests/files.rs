@@ -166,6 +166,7 @@ fn what_is_not_npy_is_refused() {
         ("text", b"1.0 2.0\n3.0 4.0\n".to_vec()),
         ("short", b"\x93NUM".to_vec()),
         ("version", b"\x93NUMPY\x09\x00\x10\x00".to_vec()),
+        ("minor version", [b"\x93NUMPY\x01\xca".as_slice(), &npy(header, &[0; 4])[8..]].concat()),
         ("cut header", npy(header, &[])[..40].to_vec()),
         ("no dictionary", npy("[1, 2]", &[0; 4])),
         ("not python", npy("{'descr': ", &[0; 4])),

@@ -41,10 +41,12 @@ impl Header {
             return Err(not_npy("it doesn't begin with the bytes \\x93NUMPY".to_owned()));
         }
         // Version 1 has the header's length in two bytes, later ones in four.
-        let length_bytes = match raw[MAGIC.len()] {
-            1 => 2,
-            2 | 3 => 4,
-            version => return Err(not_npy(format!("format version {version} is unknown; known: 1, 2, 3"))),
+        let length_bytes = match (raw[MAGIC.len()], raw[MAGIC.len() + 1]) {
+            (1, 0) => 2,
+            (2 | 3, 0) => 4,
+            (major, minor) => {
+                return Err(not_npy(format!("format version {major}.{minor} is unknown; known: 1.0, 2.0, 3.0")));
+            }
         };
         take(&mut raw, length_bytes)?;
         let length = raw[raw.len() - length_bytes..].iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
