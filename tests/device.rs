@@ -43,7 +43,8 @@ fn increment(device: &Device, data: &[u32], index: u32) -> Result<Vec<u32>, Devi
     let module = device.load_module(INCREMENT)?;
     let buffer = device.upload(data)?;
     let arguments = [Argument::Pointer(buffer.address()), Argument::U32(index)];
-    // SAFETY: the arguments are the kernel's, and only the simulator, which checks every access, gets an index outside the buffer.
+    // SAFETY: the arguments are the kernel's, and only the simulator, which checks every access, gets an index outside
+    // the buffer.
     unsafe { device.launch(module, "increment", &ONE_THREAD, &arguments)? };
     buffer.download()
 }

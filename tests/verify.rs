@@ -71,7 +71,8 @@ fn infinity_from_finite_inputs_passes_only_where_f32_can_overflow() {
 
 #[test]
 fn an_overflow_before_an_infinity_arrives_may_make_a_nan() {
-    // In f32 the first product overflows to -infinity, and adding infinity makes a NaN; in exact arithmetic the sum is infinity.
+    // In f32 the first product overflows to -infinity, and adding infinity makes a NaN; in exact arithmetic the sum is
+    // infinity.
     let (a, b) = (array![[3e38f32, f32::INFINITY]], array![[-3.0f32], [1.0]]);
     assert!(fused(&a, &b)[(0, 0)].is_nan());
     assert!(check(&fused(&a, &b), &a, &b).passed());

@@ -39,7 +39,8 @@ impl Precision {
     }
 }
 
-/// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner dimension at a time.
+/// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner
+/// dimension at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tile {
     /// Rows of C per block.
@@ -67,10 +68,11 @@ pub const MAX_GRID_X: u64 = (1 << 31) - 1;
 pub const MAX_GRID_YZ: u64 = 65_535;
 
 impl LaunchShape {
-    /// One block of `block` threads for every `tile.m` x `tile.n` tile of an `m` x `n` matrix C, without dynamic shared memory.
+    /// One block of `block` threads for every `tile.m` x `tile.n` tile of an `m` x `n` matrix C, without dynamic shared
+    /// memory.
     ///
-    /// Block columns lie along x, block rows along y and then z (the crate documentation says why). `None` if C is empty, when there is
-    /// nothing to launch, or has more tiles than a grid can have blocks.
+    /// Block columns lie along x, block rows along y and then z (the crate documentation says why). `None` if C is
+    /// empty, when there is nothing to launch, or has more tiles than a grid can have blocks.
     pub fn over_tiles(m: usize, n: usize, tile: Tile, block: [u32; 3]) -> Option<LaunchShape> {
         let block_columns = (n as u64).div_ceil(tile.n as u64);
         let block_rows = (m as u64).div_ceil(tile.m as u64);
@@ -102,8 +104,8 @@ impl LaunchShape {
 
 /// A GEMM kernel: C = A B in row-major matrices without gaps.
 ///
-/// Its entry takes `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`, the same for every kernel of one
-/// [`Precision`], so that one piece of host code launches them all.
+/// Its entry takes `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`, the same for every
+/// kernel of one [`Precision`], so that one piece of host code launches them all.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// What users call it.
@@ -122,7 +124,8 @@ pub struct Kernel {
     pub block: [u32; 3],
     /// Shared memory that the kernel declares, in bytes per block.
     pub shared_bytes: u32,
-    /// The launch shape for an `m` x `k` by `k` x `n` product, from `(m, n, k)`; `None` as in [`LaunchShape::over_tiles`].
+    /// The launch shape for an `m` x `k` by `k` x `n` product, from `(m, n, k)`; `None` as in
+    /// [`LaunchShape::over_tiles`].
     pub launch_shape: fn(m: usize, n: usize, k: usize) -> Option<LaunchShape>,
 }
 

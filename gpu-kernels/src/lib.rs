@@ -1,28 +1,31 @@
 //! # The book: GEMM on NVIDIA GPUs, kernel by kernel
 //!
-//! Every kernel here computes the same thing, C = A B, and each file changes one idea of the file before it. A file holds
-//! its lesson, its launch shape and its code, in that order, and can be read alone. Read them in this order:
+//! Every kernel here computes the same thing, C = A B, and each file changes one idea of the file before it. A file
+//! holds its lesson, its launch shape and its code, in that order, and can be read alone. Read them in this order:
 //!
-//! 1. [`naive`]: one thread per element of C, straight from global memory. What is slow about it is the reason for the rest.
-//! 2. [`tiled`]: a block of threads carries tiles of A and B into shared memory together, and two barriers keep it right.
+//! 1. [`naive`]: one thread per element of C, straight from global memory. What is slow about it is the reason for the
+//!    rest.
+//! 2. [`tiled`]: a block of threads carries tiles of A and B into shared memory together, and two barriers keep it
+//!    right.
 //!
 //! ## Conventions
 //!
-//! All matrices are row-major without gaps: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`, and element (row, column) of a matrix
-//! with `w` columns stands at `row * w + column`. Sizes and indices are `usize`, which has 64 bits on the GPU: matrices of more than
-//! 2^31 elements are addressed rightly. Any `m`, `n` and `k` are allowed; a kernel never reads or writes outside the three matrices.
-//! With `k` = 0 the product is all zeros.
+//! All matrices are row-major without gaps: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`, and element (row, column)
+//! of a matrix with `w` columns stands at `row * w + column`. Sizes and indices are `usize`, which has 64 bits on the
+//! GPU: matrices of more than 2^31 elements are addressed rightly. Any `m`, `n` and `k` are allowed; a kernel never
+//! reads or writes outside the three matrices. With `k` = 0 the product is all zeros.
 //!
 //! ## Where a block stands
 //!
-//! A grid has at most 65,535 blocks along y and along z, but 2^31 - 1 along x. Block columns of C lie along x; block rows lie along y
-//! and go on along z, so that a tall C has enough of them: block row = z * (blocks along y) + y. The last z layer may hang over the bottom
-//! of C; the guards that every kernel needs for its edges anyway take care of that.
+//! A grid has at most 65,535 blocks along y and along z, but 2^31 - 1 along x. Block columns of C lie along x; block
+//! rows lie along y and go on along z, so that a tall C has enough of them: block row = z * (blocks along y) + y. The
+//! last z layer may hang over the bottom of C; the guards that every kernel needs for its edges anyway take care of
+//! that.
 //!
 //! ## For whoever launches the kernels
 //!
-//! [`KERNELS`] lists them all, each with its entry name and launch shape. This crate knows nothing of the host: it also compiles for the CPU,
-//! where only these descriptions are of use.
+//! [`KERNELS`] lists them all, each with its entry name and launch shape. This crate knows nothing of the host: it also
+//! compiles for the CPU, where only these descriptions are of use.
 
 #![no_std]
 

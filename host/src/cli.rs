@@ -7,8 +7,8 @@ use host::device::DeviceSelector;
 
 /// Matrix products on NVIDIA GPUs, with kernels written in Rust.
 ///
-/// Without a command this runs the main job: two 1024 x 1024 matrices are multiplied with the tiled kernel, and every element of the product is checked.
-/// Exit code 0: right; 1: a result failed its check; 2: the job could not be done.
+/// Without a command this runs the main job: two 1024 x 1024 matrices are multiplied with the tiled kernel, and every
+/// element of the product is checked. Exit code 0: right; 1: a result failed its check; 2: the job could not be done.
 #[derive(Debug, Parser)]
 #[command(name = "host", version)]
 pub struct Arguments {

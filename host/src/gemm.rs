@@ -300,9 +300,9 @@ impl Gemm {
             Argument::U64(n as u64),
             Argument::U64(k as u64),
         ];
-        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as above and, launched with its own shape, stays inside the m x k, k x n and m x n
-        // elements at a, b and c; DeviceMatrix::new checked that those lie inside their buffers, which outlive this call and, freed on the same
-        // stream, the launch.
+        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as above and, launched with its own shape, stays
+        // inside the m x k, k x n and m x n elements at a, b and c; DeviceMatrix::new checked that those lie inside
+        // their buffers, which outlive this call and, freed on the same stream, the launch.
         unsafe { self.device.launch(module, kernel.entry, &shape, &arguments)? };
         Ok(())
     }

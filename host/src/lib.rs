@@ -1,7 +1,8 @@
 //! GEMM on NVIDIA GPUs, with kernels written in Rust (the crate `gpu-kernels`).
 //!
-//! The walk of one product through this crate: [`matrix`] reads two matrices, [`device`] holds them on a GPU or on the simulator, [`plan`]
-//! picks the kernel, [`gemm`] launches it, [`verify`] compares the result with an f64 reference, [`report`] says what happened.
+//! The walk of one product through this crate: [`matrix`] reads two matrices, [`device`] holds them on a GPU or on the
+//! simulator, [`plan`] picks the kernel, [`gemm`] launches it, [`verify`] compares the result with an f64 reference,
+//! [`report`] says what happened.
 //!
 //! ```no_run
 //! use host::{device::{Device, DeviceSelector}, gemm::Gemm, matrix};
@@ -16,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and `CUDA_LIBRARY_PATH` from its
-//! `.cargo/config.toml`: cargo takes both from the outermost workspace only.
+//! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and
+//! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
 pub mod device;
 pub mod gemm;

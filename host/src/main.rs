@@ -1,4 +1,5 @@
-//! The story of one run: read the command line, do what it says, print the report, exit with 0 (right), 1 (a result failed its check) or 2 (could not be done).
+//! The story of one run: read the command line, do what it says, print the report, exit with 0 (right), 1 (a result
+//! failed its check) or 2 (could not be done).
 
 mod cli;
 mod commands;

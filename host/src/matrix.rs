@@ -1,7 +1,8 @@
 //! Matrices of f32 in host memory: random ones, and .npy files in and out.
 //!
-//! A file is read only after its header was found to agree with its length, so that a wrong or hostile header can't ask for more memory than the
-//! file could fill. A result is written to a temporary file beside its destination and renamed when complete: it appears whole or not at all.
+//! A file is read only after its header was found to agree with its length, so that a wrong or hostile header can't ask
+//! for more memory than the file could fill. A result is written to a temporary file beside its destination and renamed
+//! when complete: it appears whole or not at all.
 
 mod header;
 
@@ -106,8 +107,8 @@ pub fn random_normals(shapes: &[(usize, usize)], seed: u64) -> Vec<Array2<f32>> 
 ///
 /// # Errors
 ///
-/// [`MatrixError`] if the file is missing or unreadable, is no .npy file, holds another dtype or number of dimensions, or has
-/// another length than its header says.
+/// [`MatrixError`] if the file is missing or unreadable, is no .npy file, holds another dtype or number of dimensions,
+/// or has another length than its header says.
 pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
     let read_error = |source| MatrixError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read_error)?;
@@ -156,7 +157,8 @@ pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
     Ok(if matrix.is_standard_layout() { matrix } else { matrix.as_standard_layout().into_owned() })
 }
 
-/// Whether this process can get that many bytes: tried, so that a shortage is an error with a name instead of the end of the process.
+/// Whether this process can get that many bytes: tried, so that a shortage is an error with a name instead of the end
+/// of the process.
 pub fn can_allocate(bytes: u128) -> bool {
     usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
@@ -179,7 +181,8 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// [`MatrixError::Write`] if `path` is a directory, a symbolic link to nowhere, or a file that may not be written, or if its directory is missing or not writable.
+    /// [`MatrixError::Write`] if `path` is a directory, a symbolic link to nowhere, or a file that may not be written,
+    /// or if its directory is missing or not writable.
     pub fn create(path: &Path) -> Result<OutputFile, MatrixError> {
         let write_error = |source| MatrixError::Write { path: path.to_owned(), source };
         let refuse = |kind, text: &str| Err(write_error(io::Error::new(kind, text.to_owned())));
@@ -210,7 +213,8 @@ impl OutputFile {
             let text = format!("the directory {} does not exist", output.directory().display());
             return refuse(io::ErrorKind::NotFound, &text);
         }
-        // Made and removed again: the real one comes when it can be filled at once, so that an interrupted run leaves none behind.
+        // Made and removed again: the real one comes when it can be filled at once, so that an interrupted run leaves
+        // none behind.
         output.temporary().map_err(write_error)?;
         Ok(output)
     }
@@ -226,7 +230,8 @@ impl OutputFile {
     fn temporary(&self) -> io::Result<tempfile::NamedTempFile> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(".gemm-").suffix(".tmp");
-        // Temporary files are private by default; the result should have the permissions of the file it replaces, or of any new file.
+        // Temporary files are private by default; the result should have the permissions of the file it replaces, or of
+        // any new file.
         #[cfg(unix)]
         builder.permissions(match self.destination.metadata() {
             Ok(metadata) => metadata.permissions(),

@@ -22,8 +22,8 @@ pub fn by_name(name: &str) -> Result<&'static Kernel, UnknownKernel> {
 
 /// The kernel to use for an `m` x `k` by `k` x `n` product when the caller names none.
 ///
-/// Shared-memory tiles are ahead of the naive kernel for every shape that fills them, and cost little where they don't, so the tiled kernel is
-/// the choice for all shapes.
+/// Shared-memory tiles are ahead of the naive kernel for every shape that fills them, and cost little where they don't,
+/// so the tiled kernel is the choice for all shapes.
 pub fn choose(_m: usize, _n: usize, _k: usize) -> &'static Kernel {
     &gpu_kernels::tiled::KERNEL
 }

@@ -2,20 +2,24 @@
 //!
 //! # The tolerance
 //!
-//! A kernel that adds up k products with fused multiply-adds rounds k times: step i turns the exact s' + a b into the f32 nearest to it, which moves it by at most
-//! u |s_i|, where u = 2^-24 is the unit roundoff and s_i the new partial sum (or by at most 2^-150, half the smallest subnormal, near zero). The errors add up, so
+//! A kernel that adds up k products with fused multiply-adds rounds k times: step i turns the exact s' + a b into the
+//! f32 nearest to it, which moves it by at most u |s_i|, where u = 2^-24 is the unit roundoff and s_i the new partial
+//! sum (or by at most 2^-150, half the smallest subnormal, near zero). The errors add up, so
 //!
 //! ```text
 //! |c - exact| <= u (|s_1| + |s_2| + ... + |s_k|) * (1 + u)^k + k 2^-150
 //! ```
 //!
-//! where the s_i may be the exact partial sums: that the kernel's own differ from them by earlier errors is what the factor (1 + u)^k covers. This is the running
-//! error bound of Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.3, with one rounding a step instead of two. It holds for any input, not
-//! just on average, and for random data it is far below the bound u k sum |a_i b_i| that looks at the sizes of the products only: partial sums of mixed sign stay small.
+//! where the s_i may be the exact partial sums: that the kernel's own differ from them by earlier errors is what the
+//! factor (1 + u)^k covers. This is the running error bound of Higham, *Accuracy and Stability of Numerical
+//! Algorithms*, section 3.3, with one rounding a step instead of two. It holds for any input, not just on average, and
+//! for random data it is far below the bound u k sum |a_i b_i| that looks at the sizes of the products only: partial
+//! sums of mixed sign stay small.
 //!
-//! The sums are taken in f64 along k in ascending order, the order of our kernels. Their own error is below the bound by a factor of 2^29 and is allowed for.
-//! Where a partial sum could pass f32's largest number, infinities and NaNs are accepted as results too. Where an input is infinite or NaN, the reference says what
-//! IEEE arithmetic gives, and the result must agree with it.
+//! The sums are taken in f64 along k in ascending order, the order of our kernels. Their own error is below the bound
+//! by a factor of 2^29 and is allowed for. Where a partial sum could pass f32's largest number, infinities and NaNs are
+//! accepted as results too. Where an input is infinite or NaN, the reference says what IEEE arithmetic gives, and the
+//! result must agree with it.
 
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
@@ -116,7 +120,8 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
             } else if *magnitude * growth >= f64::from(f32::MAX) {
                 f64::INFINITY
             } else {
-                // f64's own error is of the same form with 2^-53 for u; twice that is allowed, for the sum of magnitudes is rounded too.
+                // f64's own error is of the same form with 2^-53 for u; twice that is allowed, for the sum of
+                // magnitudes is rounded too.
                 *magnitude * growth * (UNIT_ROUNDOFF + 2.0 * f64::EPSILON) + k as f64 * UNDERFLOW
             };
         }
@@ -124,7 +129,8 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
     Reference { product, tolerance }
 }
 
-/// Whether f32 may overflow in a sum that comes to an infinity or NaN from its inputs: before the first of those arrives.
+/// Whether f32 may overflow in a sum that comes to an infinity or NaN from its inputs: before the first of those
+/// arrives.
 fn can_overflow(products: impl Iterator<Item = f64>, growth: f64) -> bool {
     let (mut sum, mut magnitude) = (0.0, 0.0);
     for product in products {
@@ -170,7 +176,8 @@ pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
         let (exact, tolerance) = (reference.product[position], reference.tolerance[position]);
         let (difference, tolerance) = difference_and_tolerance(element, exact, tolerance);
         let ratio = if difference == 0.0 { 0.0 } else { difference / tolerance };
-        // NaN marks a NaN or an infinity in the wrong place; it must not be lost among comparisons that are false for NaN.
+        // NaN marks a NaN or an infinity in the wrong place; it must not be lost among comparisons that are false for
+        // NaN.
         if ratio > 1.0 || ratio.is_nan() {
             verification.wrong += 1;
         }

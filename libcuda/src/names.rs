@@ -1,7 +1,7 @@
 //! The list of driver functions: every name that `cust_raw` 0.11.3 declares, spelled as its symbol is.
 //!
-//! A suffix such as `_v2` belongs to the name: `cuMemAlloc` and `cuMemAlloc_v2` are two functions with different signatures, and each binds
-//! to the symbol of exactly that name in the driver.
+//! A suffix such as `_v2` belongs to the name: `cuMemAlloc` and `cuMemAlloc_v2` are two functions with different
+//! signatures, and each binds to the symbol of exactly that name in the driver.
 
 /// Calls the macro `$with` once, with every driver function's name: `$with! { cuInit cuDriverGetVersion … }`.
 #[doc(hidden)]

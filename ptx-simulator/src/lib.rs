@@ -1,8 +1,8 @@
 //! Runs PTX without a GPU: parse, decode once, execute a warp at a time on the cores of this machine.
 //!
-//! A [`Module`] is PTX text made ready to run. A [`Simulator`] is a device with memory of its own that launches a module's
-//! kernels. What comes out is what a GPU computes, bit for bit where PTX leaves no choice, and the same for any number of cores; how long it takes
-//! says nothing about a GPU.
+//! A [`Module`] is PTX text made ready to run. A [`Simulator`] is a device with memory of its own that launches a
+//! module's kernels. What comes out is what a GPU computes, bit for bit where PTX leaves no choice, and the same for
+//! any number of cores; how long it takes says nothing about a GPU.
 //!
 //! ```
 //! use ptx_simulator::{Argument, LaunchConfig, Module, Simulator};
@@ -48,29 +48,29 @@
 //! ```
 //!
 //! # What is understood
-//! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and `bf16`; loads, stores and atomics in
-//! all state spaces; control flow with divergence, calls, barriers, votes, shuffles and reductions of a warp. What isn't
-//! understood is refused by [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, clusters and
-//! asynchronous copies, matrix instructions.
+//! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and
+//! `bf16`; loads, stores and atomics in all state spaces; control flow with divergence, calls, barriers, votes,
+//! shuffles and reductions of a warp. What isn't understood is refused by [`Module::parse`] with its line: textures,
+//! recursion and indirect calls, `printf`, clusters and asynchronous copies, matrix instructions.
 //!
 //! # What is checked
-//! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by all
-//! threads of the block that they wait for, those that have exited included; a warp may execute so many instructions and no
-//! more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread, address and source line. A store
-//! that fails in one lane writes nothing in any.
+//! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by
+//! all threads of the block that they wait for, those that have exited included; a warp may execute so many
+//! instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
+//! address and source line. A store that fails in one lane writes nothing in any.
 //!
 //! # Order
-//! Blocks run in parallel. A kernel with atomics, or with volatile or ordered accesses, to global memory runs its blocks in
-//! index order on one core instead, so that sums of floating-point atomics, too, are the same in every run; blocks that wait for
-//! later ones get their turn again, up to as many resident blocks as a large GPU has. `%clock` and `%globaltimer` count
-//! the instructions of the warp.
+//! Blocks run in parallel. A kernel with atomics, or with volatile or ordered accesses, to global memory runs its
+//! blocks in index order on one core instead, so that sums of floating-point atomics, too, are the same in every run;
+//! blocks that wait for later ones get their turn again, up to as many resident blocks as a large GPU has. `%clock` and
+//! `%globaltimer` count the instructions of the warp.
 //!
-//! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and merge
-//! where they meet; lanes that wait for each other through memory all make progress.
+//! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and
+//! merge where they meet; lanes that wait for each other through memory all make progress.
 //!
 //! # The rooms
-//! `parse` knows PTX's grammar, `decode` gives names and instructions their meaning, `execute` runs the result; `alu` holds
-//! the arithmetic of lanes. [`observe`] is the seam for analyses that watch a launch.
+//! `parse` knows PTX's grammar, `decode` gives names and instructions their meaning, `execute` runs the result; `alu`
+//! holds the arithmetic of lanes. [`observe`] is the seam for analyses that watch a launch.
 
 mod alu;
 mod decode;

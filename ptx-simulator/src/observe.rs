@@ -1,8 +1,8 @@
 //! The seam through which analyses watch execution.
 //!
 //! The executor is compiled twice: once for an [`Observer`], once for none, in which case every call below compiles to
-//! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't depend
-//! on the machine.
+//! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't
+//! depend on the machine.
 
 use crate::error::{AccessKind, MemorySpace};
 
@@ -75,7 +75,8 @@ impl Watch for Unwatched {
     }
 }
 
-/// Somebody watches. The observer is behind a pointer so that the executor is compiled here, optimised as this crate is.
+/// Somebody watches. The observer is behind a pointer so that the executor is compiled here, optimised as this crate
+/// is.
 pub(crate) struct Watched<'a>(pub &'a mut dyn Observer);
 
 impl Watch for Watched<'_> {

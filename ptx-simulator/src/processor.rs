@@ -1,6 +1,7 @@
 //! What this machine's processor has beyond the baseline that the crate is compiled for.
 //!
-//! Hot loops are compiled once for each [`Level`] and the one to run is picked when the program runs. All give the same bits.
+//! Hot loops are compiled once for each [`Level`] and the one to run is picked when the program runs. All give the same
+//! bits.
 
 /// Which processor features a function may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

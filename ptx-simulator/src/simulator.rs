@@ -107,8 +107,8 @@ impl SimulatorBuilder {
         self
     }
 
-    /// Bytes of device memory; the default is three quarters of the memory that the machine has available, or 4 GiB where
-    /// that isn't known.
+    /// Bytes of device memory; the default is three quarters of the memory that the machine has available, or 4 GiB
+    /// where that isn't known.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
@@ -202,8 +202,9 @@ impl Simulator {
         self.memory.free_bytes()
     }
 
-    /// Allocates device memory, aligned to 256 bytes. It's filled with bytes of `0xff`, so that what a kernel reads before
-    /// anyone wrote it is the same in every run, and a NaN as a floating-point number. Addresses are never used twice.
+    /// Allocates device memory, aligned to 256 bytes. It's filled with bytes of `0xff`, so that what a kernel reads
+    /// before anyone wrote it is the same in every run, and a NaN as a floating-point number. Addresses are never used
+    /// twice.
     ///
     /// # Errors
     /// [`AllocateError::OutOfMemory`] past the memory limit, or if the machine doesn't give the memory.

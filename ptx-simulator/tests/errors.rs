@@ -562,7 +562,8 @@ fn truncated_files_never_panic() {
     }
 }
 
-/// Changes a few places of a text: characters replaced, pieces lost, inserted and repeated, numbers and names exchanged.
+/// Changes a few places of a text: characters replaced, pieces lost, inserted and repeated, numbers and names
+/// exchanged.
 fn garbled(text: &str, random: &mut Random) -> String {
     let alphabet = b"{}[](),;:.%@!|<>=+-*/~0x9fU_ \n\"\t\x00\xc3ab$";
     let mut bytes = text.as_bytes().to_vec();
@@ -588,7 +589,8 @@ fn garbled(text: &str, random: &mut Random) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Launches every kernel of a module with pointers to a small buffer and small numbers; what comes of it doesn't matter.
+/// Launches every kernel of a module with pointers to a small buffer and small numbers; what comes of it doesn't
+/// matter.
 fn run_somehow(module: &Module) {
     let mut device = Simulator::builder().threads(1).instruction_limit(20_000).memory_limit(1 << 26).build();
     let buffer = device.allocate(4096).expect("a small buffer");
@@ -739,8 +741,8 @@ fn however_deep_calls_are_new_ones_cost_the_same() {
 
 #[test]
 fn lanes_return_to_their_own_callers_while_others_come_and_go() {
-    // `f0` runs 2^9 times. A lane goes on in it only if its number and the runs so far have a bit in common, so that lanes
-    // split and join again below many different callers.
+    // `f0` runs 2^9 times. A lane goes on in it only if its number and the runs so far have a bit in common, so that
+    // lanes split and join again below many different callers.
     let place = ".reg .b32 %t, %s, %c; mov.u32 %t, %laneid; mov.u32 %c, counts; mad.lo.u32 %c, %t, 12, %c;";
     let last = format!(
         "{place} .reg .pred %q;

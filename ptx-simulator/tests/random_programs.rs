@@ -1,7 +1,7 @@
 //! Random programs: whatever the lanes of a warp do together, each thread gets what it would get alone.
 //!
-//! A program is a graph of blocks with arbitrary jumps between them, most of them decided per thread. The reference runs it
-//! one thread at a time over plain variables; it knows no warps, lanes, masks or reconvergence.
+//! A program is a graph of blocks with arbitrary jumps between them, most of them decided per thread. The reference
+//! runs it one thread at a time over plain variables; it knows no warps, lanes, masks or reconvergence.
 
 mod support;
 

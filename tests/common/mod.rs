@@ -4,7 +4,8 @@
 use assert_cmd::Command;
 use host::device::{Device, DeviceSelector};
 
-/// (m, n, k) that every kernel is tested over: single elements, primes, tile edges, skinny, deep, and empty in each dimension.
+/// (m, n, k) that every kernel is tested over: single elements, primes, tile edges, skinny, deep, and empty in each
+/// dimension.
 pub const SHAPES: &[(usize, usize, usize)] = &[
     (1, 1, 1),
     (2, 3, 5),

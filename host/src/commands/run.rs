@@ -12,7 +12,8 @@ use host::{
 use super::progress;
 use crate::cli::{Common, RunArguments};
 
-/// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator; B, the reference and its tolerance in f64.
+/// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator; B, the
+/// reference and its tolerance in f64.
 const BYTES_PER_ELEMENT: u128 = 2 * 3 * 4 + 3 * 8;
 
 pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {

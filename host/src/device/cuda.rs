@@ -291,8 +291,8 @@ impl CudaBackend {
 
     /// The sizes of a kernel's `count` parameters in bytes, from drivers that can say.
     ///
-    /// The count comes from elsewhere, though the driver would tell by refusing one parameter too many: tools that watch for refused calls,
-    /// compute-sanitizer among them, would report it.
+    /// The count comes from elsewhere, though the driver would tell by refusing one parameter too many: tools that
+    /// watch for refused calls, compute-sanitizer among them, would report it.
     fn parameter_sizes(&self, function: &Function<'_>, count: usize) -> Option<Vec<usize>> {
         type GetParamInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> c_int;
         // SAFETY: the type is cuFuncGetParamInfo's.

@@ -88,7 +88,8 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// What is missing, if this says that there is no GPU at all; `None` for every other error, those of a GPU that is there but doesn't work among them.
+    /// What is missing, if this says that there is no GPU at all; `None` for every other error, those of a GPU that is
+    /// there but doesn't work among them.
     pub fn why_no_gpu(&self) -> Option<String> {
         match self {
             DeviceError::NoDriver { reason } => Some(reason.clone()),

@@ -1,7 +1,8 @@
 //! One `Device` for a GPU and for the simulator: allocate, copy, launch, synchronise, time.
 //!
-//! Two doors, one hall: `cuda` and `simulator` each implement the crate's private `Backend`, and everything above this module
-//! is written once. Launches are asynchronous on a GPU; [`Device::synchronise`] waits for them and reports what went wrong in them.
+//! Two doors, one hall: `cuda` and `simulator` each implement the crate's private `Backend`, and everything above this
+//! module is written once. Launches are asynchronous on a GPU; [`Device::synchronise`] waits for them and reports what
+//! went wrong in them.
 
 mod cuda;
 mod error;
@@ -141,8 +142,9 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] if a GPU was asked for by name and there is no driver or no such GPU, or if the driver refuses it. `Auto` falls back to the simulator only
-    /// where there is no driver or no GPU: a GPU that is there but broken is an error.
+    /// [`DeviceError`] if a GPU was asked for by name and there is no driver or no such GPU, or if the driver refuses
+    /// it. `Auto` falls back to the simulator only where there is no driver or no GPU: a GPU that is there but broken
+    /// is an error.
     pub fn open(selector: DeviceSelector) -> Result<Device, DeviceError> {
         let backend: Arc<dyn Backend> = match selector {
             DeviceSelector::Cuda(ordinal) => Arc::new(cuda::CudaBackend::open(ordinal)?),
@@ -199,8 +201,8 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// The arguments must be of the number and types that the kernel declares, and the kernel must stay inside the allocations that they
-    /// point to: a GPU checks neither. (The simulator checks both.)
+    /// The arguments must be of the number and types that the kernel declares, and the kernel must stay inside the
+    /// allocations that they point to: a GPU checks neither. (The simulator checks both.)
     pub unsafe fn launch(
         &self,
         module: ModuleId,
@@ -211,7 +213,8 @@ impl Device {
         self.backend.launch(module, entry, shape, arguments)
     }
 
-    /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the simulator, `None` on a GPU.
+    /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the
+    /// simulator, `None` on a GPU.
     pub fn finished_blocks(&self) -> Option<u64> {
         self.backend.finished_blocks()
     }
@@ -221,7 +224,8 @@ impl Device {
         self.backend.synchronise()
     }
 
-    /// The time that the launches made by `work` take on the device: between two events on a GPU, by the clock on the simulator.
+    /// The time that the launches made by `work` take on the device: between two events on a GPU, by the clock on the
+    /// simulator.
     pub fn time(&self, mut work: impl FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
         self.backend.time(&mut work)
     }

@@ -1,4 +1,5 @@
-//! The simulator's door: the very PTX that a GPU would get, run by the crate `ptx-simulator` on this machine's processor.
+//! The simulator's door: the very PTX that a GPU would get, run by the crate `ptx-simulator` on this machine's
+//! processor.
 
 use std::{
     fs, iter,
@@ -31,7 +32,8 @@ struct State {
 }
 
 impl SimulatorBackend {
-    /// A simulator on all cores, with the memory that is available now. `why_no_gpu` is shown to users who didn't ask for the simulator by name.
+    /// A simulator on all cores, with the memory that is available now. `why_no_gpu` is shown to users who didn't ask
+    /// for the simulator by name.
     pub(super) fn new(why_no_gpu: Option<String>) -> SimulatorBackend {
         let total_memory = available_memory();
         let finished_blocks = Arc::<AtomicU64>::default();
@@ -77,7 +79,8 @@ impl Backend for SimulatorBackend {
         let free = state.simulator.free_memory();
         let pointer = state.simulator.allocate(bytes).map_err(|_| {
             if bytes <= free {
-                // It was under the limit: a quota of this process or container is smaller than what the system says is there.
+                // It was under the limit: a quota of this process or container is smaller than what the system says is
+                // there.
                 DeviceError::HostMemory { needed: bytes }
             } else {
                 DeviceError::OutOfMemory { needed: bytes, free, total: self.total_memory }

@@ -1,7 +1,8 @@
 //! The header of a .npy file: which bytes follow, and how many.
 //!
-//! A header is a Python dictionary with three entries (numpy.lib.format). It is read here by a scanner without nesting or backtracking, strictly and before
-//! anything else looks at the file, so that no header can cost more than one pass over its bytes or mean one thing here and another elsewhere.
+//! A header is a Python dictionary with three entries (numpy.lib.format). It is read here by a scanner without nesting
+//! or backtracking, strictly and before anything else looks at the file, so that no header can cost more than one pass
+//! over its bytes or mean one thing here and another elsewhere.
 
 use std::{io::Read, path::Path};
 
@@ -135,7 +136,8 @@ impl Entries {
     }
 }
 
-/// The length of the value that `text` begins with: up to the comma that is in no bracket or string. `None` if brackets or quotes don't match.
+/// The length of the value that `text` begins with: up to the comma that is in no bracket or string. `None` if brackets
+/// or quotes don't match.
 fn value_length(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, character) in text.char_indices() {

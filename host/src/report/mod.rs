@@ -1,4 +1,5 @@
-//! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here computes or decides.
+//! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here
+//! computes or decides.
 
 mod product;
 mod table;

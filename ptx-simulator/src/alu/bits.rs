@@ -146,8 +146,8 @@ fn significant(a: i128, bits: u32, signed: bool) -> u128 {
     a as u128 & (u128::MAX >> (128 - bits))
 }
 
-/// Position of the n-th set bit of `mask` from `base` (below 32) on: upwards for positive `offset`, downwards for negative,
-/// the base itself for 0; all ones if there is none.
+/// Position of the n-th set bit of `mask` from `base` (below 32) on: upwards for positive `offset`, downwards for
+/// negative, the base itself for 0; all ones if there is none.
 fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     let set = |position: i64| (0..32).contains(&position) && (mask >> position) & 1 != 0;
     let base = base as i64;

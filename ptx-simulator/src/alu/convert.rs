@@ -1,8 +1,7 @@
 //! `cvt`: conversions between integers and floats of all widths.
 //!
-//! Conversions of integers among themselves share a few functions that read widths and signs from `extra`. Those between
-//! floats that the processor does in one step are functions of their own; the rest goes through
-//! [`exact`].
+//! Conversions of integers among themselves share a few functions that read widths and signs from `extra`. Those
+//! between floats that the processor does in one step are functions of their own; the rest goes through [`exact`].
 
 use super::exact::{self, Format, Number, Rounding};
 use super::float;
@@ -549,8 +548,8 @@ fn tensor_float(from: Type, modifiers: &mut Modifiers) -> Choice {
     Ok(Selected { extra, destinations: Types::new(&[Type::B32]), ..selected })
 }
 
-/// `cvt.pack.sat`: two 32-bit integers clamped to a narrow type, side by side, the first one above; what is above the two
-/// comes from a third operand.
+/// `cvt.pack.sat`: two 32-bit integers clamped to a narrow type, side by side, the first one above; what is above the
+/// two comes from a third operand.
 fn pack(modifiers: &mut Modifiers) -> Choice {
     if !modifiers.take("sat") {
         return Err("it needs `.sat`".to_owned());

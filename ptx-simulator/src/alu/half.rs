@@ -1,8 +1,8 @@
 //! Arithmetic of the 16-bit formats, alone and in pairs.
 //!
 //! Sums, products and roots are computed in `f32` and rounded once more, which gives the same result as one rounding
-//! because `f32` has more than twice the bits and two. A fused multiply-add isn't safe that way: its first rounding is to
-//! odd, which keeps the information that the second one needs.
+//! because `f32` has more than twice the bits and two. A fused multiply-add isn't safe that way: its first rounding is
+//! to odd, which keeps the information that the second one needs.
 
 use super::float::{self, FTZ, SAT};
 use super::lanes::{BF16, BF16x2, F16, F16x2, Level, lanes};

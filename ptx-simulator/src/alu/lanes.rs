@@ -380,8 +380,8 @@ unsafe fn run_avx512<K: Kernel>(rows: *mut Row, masks: *mut u32, operands: &Oper
 
 /// Makes an [`Operation`] and gives its [`Selected`]: `lanes!(level, |a: u32, b: u32| -> u32 { a & b })`.
 ///
-/// A name after a semicolon, `|a: f32; extra|`, is bound to [`Operands::extra`]. With `doubtful |result| { .. } revise { .. }`
-/// behind the body, lanes whose result is doubtful are computed again the slow way.
+/// A name after a semicolon, `|a: f32; extra|`, is bound to [`Operands::extra`]. With `doubtful |result| { .. } revise
+/// { .. }` behind the body, lanes whose result is doubtful are computed again the slow way.
 macro_rules! lanes {
     ($level:expr, |$($name:ident : $source:ty),+| -> $destination:ty $body:block) => {
         $crate::alu::lanes::lanes!($level, |$($name : $source),+; _extra| -> $destination $body)

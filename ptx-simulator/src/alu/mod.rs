@@ -241,8 +241,8 @@ impl Deref for Types {
 pub struct Selected {
     /// Computes the instruction.
     pub function: LaneFunction,
-    /// Types of the destinations in the order of the text. The second one of `setp` (`p|q`) is optional in the text: leave
-    /// [`Operands::destination2`] at [`UNUSED`] without it. A predicate destination `_` is [`UNUSED`] as well.
+    /// Types of the destinations in the order of the text. The second one of `setp` (`p|q`) is optional in the text:
+    /// leave [`Operands::destination2`] at [`UNUSED`] without it. A predicate destination `_` is [`UNUSED`] as well.
     pub destinations: Types,
     /// Types of the sources in the order of the text.
     pub sources: Types,
@@ -298,7 +298,8 @@ pub fn select(opcode: &str, modifiers: &[&str]) -> Result<Selected, Unsupported>
 /// Like [`select`], for `cvt` with a register wider than the type that the instruction names.
 ///
 /// # Errors
-/// As [`select`]; instructions other than `cvt` ignore `widths`, because PTX wants their registers to have the type's width.
+/// As [`select`]; instructions other than `cvt` ignore `widths`, because PTX wants their registers to have the type's
+/// width.
 pub fn select_with_widths(opcode: &str, modifiers: &[&str], widths: Widths) -> Result<Selected, Unsupported> {
     select_for(Level::detected(), opcode, modifiers, widths)
 }

@@ -1,5 +1,5 @@
-//! What flows from instruction to instruction: which registers start undefined, and which addresses are still the same as
-//! at an earlier access.
+//! What flows from instruction to instruction: which registers start undefined, and which addresses are still the same
+//! as at an earlier access.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -171,11 +171,12 @@ fn list_range(start: u32, count: u8) -> Range<usize> {
     start as usize..start as usize + usize::from(count)
 }
 
-/// Words of register sets that the analysis of a kernel may look at: a tenth of a second or so, and at most some hundred
-/// megabytes of sets.
+/// Words of register sets that the analysis of a kernel may look at: a tenth of a second or so, and at most some
+/// hundred megabytes of sets.
 const MOST_WORK: u64 = 1 << 27;
 
-/// Analyses a finished program: gives its accesses pattern slots, lets registers share rows, and finds what must be cleared.
+/// Analyses a finished program: gives its accesses pattern slots, lets registers share rows, and finds what must be
+/// cleared.
 ///
 /// A program that would take too long keeps a row for each register, all of them cleared.
 ///
@@ -356,8 +357,8 @@ impl Liveness {
             }
             local.push((exposed, written));
         }
-        // Each sweep looks at every block and at all that may follow it. One at least is needed, one to see that nothing
-        // changed, and as much before and after.
+        // Each sweep looks at every block and at all that may follow it. One at least is needed, one to see that
+        // nothing changed, and as much before and after.
         let edges: usize = blocks.successors.iter().map(Vec::len).sum();
         let sweep = registers.len().div_ceil(64) as u64 * (blocks.successors.len() + edges) as u64;
         let mut budget = budget.checked_sub(sweep.saturating_mul(4))?;
@@ -403,8 +404,8 @@ impl Liveness {
     }
 }
 
-/// Lets registers that aren't needed at the same time share rows, so that a warp's rows stay in the nearest cache. Gives the
-/// new first row and the number of rows of each register.
+/// Lets registers that aren't needed at the same time share rows, so that a warp's rows stay in the nearest cache.
+/// Gives the new first row and the number of rows of each register.
 ///
 /// Lanes are at different places at times, but each has a column of its own in every row, and writes touch only the
 /// columns of active lanes: what holds for one thread's registers holds for the rows.

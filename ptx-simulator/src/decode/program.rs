@@ -96,8 +96,8 @@ pub enum Special {
     TotalShared,
 }
 
-/// Special registers that change while a warp runs. They count instructions of the warp, so that results don't depend on
-/// the machine.
+/// Special registers that change while a warp runs. They count instructions of the warp, so that results don't depend
+/// on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Low word of the count.

@@ -1,7 +1,7 @@
 //! Loads and stores of a warp.
 //!
-//! Every access is resolved first, for all its lanes: space, bounds, alignment. Only then is anything read or written, so
-//! that a store which fails in one lane leaves memory as it was.
+//! Every access is resolved first, for all its lanes: space, bounds, alignment. Only then is anything read or written,
+//! so that a store which fails in one lane leaves memory as it was.
 
 use super::fault::Fault;
 use super::pattern::{AddressPattern, total_bytes};

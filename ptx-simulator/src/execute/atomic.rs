@@ -1,7 +1,7 @@
 //! Atomic operations: lanes one after the other, lowest first.
 //!
-//! Kernels that use them on global memory run in ordered mode, one block at a time, and shared memory belongs to one worker: a read
-//! followed by a write is atomic.
+//! Kernels that use them on global memory run in ordered mode, one block at a time, and shared memory belongs to one
+//! worker: a read followed by a write is atomic.
 
 use half::{bf16, f16};
 
@@ -113,8 +113,8 @@ fn add_f32(left: u32, right: u32) -> u32 {
     if sum.is_nan() { 0x7fff_ffff } else { sum.to_bits() }
 }
 
-/// The sum rounded to `f32` and then to the half type is the exact sum rounded once, because `f32` has more than twice the
-/// bits of either half type and at least its exponents.
+/// The sum rounded to `f32` and then to the half type is the exact sum rounded once, because `f32` has more than twice
+/// the bits of either half type and at least its exponents.
 fn add_f16(left: u16, right: u16) -> u16 {
     let sum = f16::from_bits(left).to_f32() + f16::from_bits(right).to_f32();
     if sum.is_nan() { 0x7fff } else { f16::from_f32(sum).to_bits() }

@@ -52,7 +52,8 @@ impl Launch<'_> {
         [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
     }
 
-    /// Runs all blocks on the threads of `pool`, or on this one without a pool. The error is the one of the lowest block that has one.
+    /// Runs all blocks on the threads of `pool`, or on this one without a pool. The error is the one of the lowest
+    /// block that has one.
     pub fn run(&self, pool: Option<&rayon::ThreadPool>) -> Result<(), Fault> {
         if self.program.ordered {
             return self.run_ordered(Unwatched);
@@ -124,7 +125,8 @@ impl Launch<'_> {
         let mut resident: Vec<Block> = Vec::new();
         let mut idle: Vec<Block> = Vec::new();
         let mut next = 0;
-        // Every round gives each resident block a turn, and then new blocks until one of them doesn't finish in its turn.
+        // Every round gives each resident block a turn, and then new blocks until one of them doesn't finish in its
+        // turn.
         loop {
             let mut index = 0;
             while index < resident.len() {

@@ -1,8 +1,8 @@
 //! Addresses that follow a pattern.
 //!
-//! The 32 addresses of an access nearly always are one, two or four runs of equal steps: all the same, consecutive, or a
-//! row of a tile for each half of the warp. Such runs are found once for a base register and used by every access that adds
-//! its own constant to it, which then copies whole runs instead of going lane by lane.
+//! The 32 addresses of an access nearly always are one, two or four runs of equal steps: all the same, consecutive, or
+//! a row of a tile for each half of the warp. Such runs are found once for a base register and used by every access
+//! that adds its own constant to it, which then copies whole runs instead of going lane by lane.
 
 use super::warp::{ALL, Warp};
 use crate::decode::program::{Access, Address};
@@ -94,8 +94,8 @@ impl AddressPattern {
         (self.low, self.high, self.bits) = (low, high, bits);
     }
 
-    /// Lowest and highest address of an access with the constant `offset`, if the pattern can serve it: it must be aligned
-    /// to its `bytes`, and its addresses mustn't wrap.
+    /// Lowest and highest address of an access with the constant `offset`, if the pattern can serve it: it must be
+    /// aligned to its `bytes`, and its addresses mustn't wrap.
     #[inline(always)]
     pub fn span(&self, offset: i64, bytes: u64, active: u32) -> Option<(u64, u64)> {
         let aligned = (self.bits | offset as u64) & (bytes - 1) == 0;

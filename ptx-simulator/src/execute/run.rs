@@ -223,8 +223,8 @@ impl<'a, W: Watch> Executor<'a, W> {
         }
     }
 
-    /// Runs one group until it must give way. `stop` is the place of another group that it may merge with, `u32::MAX` if
-    /// it's the only group, which then needn't come back at branches before `check_at` instructions are executed.
+    /// Runs one group until it must give way. `stop` is the place of another group that it may merge with, `u32::MAX`
+    /// if it's the only group, which then needn't come back at branches before `check_at` instructions are executed.
     fn run_group(
         &mut self,
         warp: &mut Warp,

@@ -5,8 +5,8 @@ use crate::{Argument, DevicePointer, LaunchConfig, LaunchError, LaunchErrorKind,
 
 const HEADER: &str = ".version 8.0\n.target sm_80\n.address_size 64\n.shared .align 16 .b8 tile[1024];\n";
 
-/// A kernel `k(out)` with the thread's index in `%r0`, its block's in `%r1`, and the address of its own word of `out`, one
-/// word per thread of the grid, in `%rd0`; `out` itself is in `%rd1`.
+/// A kernel `k(out)` with the thread's index in `%r0`, its block's in `%r1`, and the address of its own word of `out`,
+/// one word per thread of the grid, in `%rd0`; `out` itself is in `%rd1`.
 fn kernel(body: &str) -> String {
     format!(
         "{HEADER}.visible .entry k(.param .u64 out)

@@ -1,9 +1,9 @@
 //! A warp: its registers, and the groups of lanes that are at the same place of the program.
 //!
-//! Lanes have program counters of their own. All lanes of a [`Group`] share one; a branch that lanes take differently splits
-//! their group, and groups that come to the same place with the same callers merge again. The group that is deepest in
-//! calls, and among those the one at the lowest place, runs first: in the order that compilers lay code out, that
-//! lets the others catch up where control flow joins.
+//! Lanes have program counters of their own. All lanes of a [`Group`] share one; a branch that lanes take differently
+//! splits their group, and groups that come to the same place with the same callers merge again. The group that is
+//! deepest in calls, and among those the one at the lowest place, runs first: in the order that compilers lay code out,
+//! that lets the others catch up where control flow joins.
 
 use std::collections::HashMap;
 

@@ -103,7 +103,8 @@ fn every_integer_operation_on_global_and_shared_memory() {
             machine.download(results, 22)
         });
         assert_eq!(got[..11], integer_results(start, &values), "global, {blocks} blocks");
-        // Block 0 alone writes its shared results back; another block may have read those as its start, so compare one block only.
+        // Block 0 alone writes its shared results back; another block may have read those as its start, so compare one
+        // block only.
         let of_first_block = &values[..values.len().min(threads as usize)];
         if blocks == 1 {
             assert_eq!(got[11..], integer_results(start, of_first_block), "shared, {blocks} blocks");

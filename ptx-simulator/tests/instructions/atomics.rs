@@ -2,7 +2,8 @@
 
 use crate::support::run_body;
 
-/// What 96 threads make of one word that starts as `start`, where thread `i` uses the operand `i * multiplier + offset`.
+/// What 96 threads make of one word that starts as `start`, where thread `i` uses the operand `i * multiplier +
+/// offset`.
 ///
 /// In global memory the threads are in three blocks, and the word is a module variable: no block can set it for all.
 fn after_all(space: &str, operation: &str, kind: &str, start: u64, multiplier: u64, offset: u64) -> u64 {

@@ -41,7 +41,8 @@ fn a_barrier_separates_writes_from_reads() {
 
 #[test]
 fn warps_meet_at_counted_barriers_without_the_rest_of_the_block() {
-    // Warps 0 and 1 exchange through barrier 1, warps 2 and 3 through barrier 2, five times different numbers of rounds.
+    // Warps 0 and 1 exchange through barrier 1, warps 2 and 3 through barrier 2, five times different numbers of
+    // rounds.
     let got: Vec<u32> = run_body(
         "",
         ".shared .u32 words[128]; mov.u32 %r2, %tid.x; shr.u32 %r3, %r2, 6; add.u32 %r4, %r3, 1;

@@ -1,7 +1,7 @@
 //! One test per family of PTX instructions, each against the same thing computed in Rust, edge values included.
 //!
-//! Where the PTX manual leaves a result open (division by zero, a NaN that becomes a whole number, which products `.ftz`
-//! flushes), the expected values are those of an H200.
+//! Where the PTX manual leaves a result open (division by zero, a NaN that becomes a whole number, which products
+//! `.ftz` flushes), the expected values are those of an H200.
 
 #[path = "../support/mod.rs"]
 mod support;

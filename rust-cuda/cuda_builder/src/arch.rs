@@ -3,8 +3,8 @@ use std::fmt;
 
 macro_rules! architectures {
     ($($(#[$documentation:meta])* $name:ident = $number:literal $suffix:literal;)*) => {
-        /// The GPU generation that a module is compiled for, by its compute capability. PTX for a level runs on every later GPU
-        /// too, except that of a level with an `a`, which runs on that very generation alone.
+        /// The GPU generation that a module is compiled for, by its compute capability. PTX for a level runs on every
+        /// later GPU too, except that of a level with an `a`, which runs on that very generation alone.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum NvvmArch { $($(#[$documentation])* $name,)* }
@@ -104,9 +104,10 @@ impl NvvmArch {
 
     /// The LLVM feature that sets the PTX version, where LLVM's own choice isn't the right one.
     ///
-    /// A driver loads PTX up to its own version only, so the oldest one that will do is the best: LLVM takes the oldest that
-    /// knows the GPU. For levels up to 8.0 that is as old as PTX 3.2 to 7.0, in which instructions are missing that those GPUs have
-    /// (`activemask` came with 6.2, `nanosleep` with 6.3). So these get 7.0, which every driver since CUDA 11.0 loads.
+    /// A driver loads PTX up to its own version only, so the oldest one that will do is the best: LLVM takes the oldest
+    /// that knows the GPU. For levels up to 8.0 that is as old as PTX 3.2 to 7.0, in which instructions are missing
+    /// that those GPUs have (`activemask` came with 6.2, `nanosleep` with 6.3). So these get 7.0, which every driver
+    /// since CUDA 11.0 loads.
     pub(crate) fn ptx_version_feature(self) -> Option<&'static str> {
         (self.capability() <= 80).then_some("+ptx70")
     }

@@ -29,8 +29,8 @@ pub fn watch_crate(folder: &Path) {
     }
 }
 
-/// Tells the user something while the build goes on: as a warning of cargo's, which shows nothing else of a build script that
-/// succeeds.
+/// Tells the user something while the build goes on: as a warning of cargo's, which shows nothing else of a build
+/// script that succeeds.
 pub fn say(text: &str) {
     for line in text.lines().filter(|line| !line.is_empty()) {
         if is_build_script() {

@@ -65,7 +65,8 @@ pub struct CudaBuilder {
 }
 
 impl CudaBuilder {
-    /// A build of the crate in the folder `path_to_crate_root`; in a build script, relative to the folder of that script's package.
+    /// A build of the crate in the folder `path_to_crate_root`; in a build script, relative to the folder of that
+    /// script's package.
     pub fn new(path_to_crate_root: impl AsRef<Path>) -> Self {
         CudaBuilder {
             path_to_crate: path_to_crate_root.as_ref().to_owned(),
@@ -93,8 +94,8 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether to build without debug assertions and overflow checks, as is the default. Kernels are optimised either way: without
-    /// optimisation, their shared arrays would be no shared arrays to the compiler.
+    /// Whether to build without debug assertions and overflow checks, as is the default. Kernels are optimised either
+    /// way: without optimisation, their shared arrays would be no shared arrays to the compiler.
     pub fn release(mut self, release: bool) -> Self {
         self.release = release;
         self
@@ -106,8 +107,8 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether the PTX says which source line each instruction comes from, as is the default. Profilers and debuggers show it; the code
-    /// stays the same.
+    /// Whether the PTX says which source line each instruction comes from, as is the default. Profilers and debuggers
+    /// show it; the code stays the same.
     pub fn generate_line_info(mut self, generate_line_info: bool) -> Self {
         self.generate_line_info = generate_line_info;
         self
@@ -125,9 +126,9 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether `a * b + c` may become one fused multiply-add, in the kernel crate's own code and what is inlined there. The
-    /// default is no, unlike that of the published crate: Rust rounds the product and the sum, on every machine alike, and
-    /// `mul_add` asks for the fused one.
+    /// Whether `a * b + c` may become one fused multiply-add, in the kernel crate's own code and what is inlined there.
+    /// The default is no, unlike that of the published crate: Rust rounds the product and the sum, on every machine
+    /// alike, and `mul_add` asks for the fused one.
     pub fn fma_contraction(mut self, fma_contraction: bool) -> Self {
         self.fma_contraction = fma_contraction;
         self
@@ -181,7 +182,8 @@ impl CudaBuilder {
         self
     }
 
-    /// NVIDIA's libdevice in the place of `libm`: can't be honoured, so `true` is an error of [`build`](CudaBuilder::build).
+    /// NVIDIA's libdevice in the place of `libm`: can't be honoured, so `true` is an error of
+    /// [`build`](CudaBuilder::build).
     pub fn override_libm(mut self, override_libm: bool) -> Self {
         self.override_libm = override_libm;
         self
@@ -192,8 +194,8 @@ impl CudaBuilder {
     /// In a build script it also tells cargo what the PTX depends on.
     ///
     /// # Errors
-    /// If there is no such crate, an option can't be honoured, no compiler is to be had, the crate doesn't compile, or the PTX breaks a
-    /// promise (see [`CudaBuilderError`]).
+    /// If there is no such crate, an option can't be honoured, no compiler is to be had, the crate doesn't compile, or
+    /// the PTX breaks a promise (see [`CudaBuilderError`]).
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
         self.refuse_what_cannot_be_honoured()?;
         let manifest = self.path_to_crate.join("Cargo.toml");
@@ -255,8 +257,8 @@ impl CudaBuilder {
     }
 
     fn llvm_arguments(&self) -> Vec<&'static str> {
-        // Arrays in registers need their loops unrolled in full, whatever the size: a register has no index, and an array that
-        // is indexed at run time goes to local memory. rustc has no `#[unroll]`.
+        // Arrays in registers need their loops unrolled in full, whatever the size: a register has no index, and an
+        // array that is indexed at run time goes to local memory. rustc has no `#[unroll]`.
         let mut arguments = vec!["-unroll-threshold=20000"];
         if self.fma_contraction {
             arguments.push("-nvptx-fma-level=2");
@@ -271,8 +273,8 @@ impl CudaBuilder {
     }
 }
 
-/// Leaves a file with the right text alone, so that nobody who watches it builds again for nothing. A new text appears whole or not
-/// at all.
+/// Leaves a file with the right text alone, so that nobody who watches it builds again for nothing. A new text appears
+/// whole or not at all.
 fn write_if_changed(path: &Path, text: &str) -> std::io::Result<()> {
     if std::fs::read(path).is_ok_and(|present| present == text.as_bytes()) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Runs cargo on the kernel crate, inside a build that cargo itself may be running.
 //!
-//! The inner cargo has a target folder of its own, so that it never waits for a lock of the outer one, and none of the outer one's
-//! variables, which speak of another compilation.
+//! The inner cargo has a target folder of its own, so that it never waits for a lock of the outer one, and none of the
+//! outer one's variables, which speak of another compilation.
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +14,8 @@ use crate::builder::EmitOption;
 use crate::compiler::KernelCompiler;
 use crate::error::{AtPath, CudaBuilderError};
 
-/// The target, and the profile that kernels are built in: one of their own, which no setting of the workspace reaches by accident.
+/// The target, and the profile that kernels are built in: one of their own, which no setting of the workspace reaches
+/// by accident.
 const TARGET: &str = "nvptx64-nvidia-cuda";
 const PROFILE: &str = "gpu";
 
@@ -107,16 +108,17 @@ fn command(job: &Job) -> Command {
     };
     command.args(["--", emit, FEATURES]);
     if job.line_info {
-        // For this crate only, not for what it depends on: an instruction inlined from a function without lines gets the line of the call,
-        // so that a barrier or a fused multiply-add is shown where the kernel asks for it, not inside cuda_std or core.
+        // For this crate only, not for what it depends on: an instruction inlined from a function without lines gets
+        // the line of the call, so that a barrier or a fused multiply-add is shown where the kernel asks for it, not
+        // inside cuda_std or core.
         command.arg("-Cdebuginfo=line-directives-only");
     }
     // A crate may enable these features itself, or need only some of them.
     command.args(["-Aduplicate_features", "-Aunused_features"]);
     // PTX is what is wanted, and a linker would only make something else of it: run a program that does nothing.
     command.arg("-Clinker=true");
-    // cuda_std tells LLVM which pointers point to shared memory. LLVM's own order of passes forgets that before the pass that
-    // would use it, so that pass runs once more, early enough.
+    // cuda_std tells LLVM which pointers point to shared memory. LLVM's own order of passes forgets that before the
+    // pass that would use it, so that pass runs once more, early enough.
     command.arg("-Cpasses=function(infer-address-spaces)");
     command.arg(format!("-Cllvm-args={}", job.llvm_arguments.join(" ")));
     command
@@ -128,8 +130,8 @@ fn rustflags(job: &Job) -> Vec<String> {
         format!("-Ctarget-cpu={}", job.arch.target_cpu()),
         // This pass can duplicate a barrier into both sides of a branch (rust-lang/rust#137086).
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
-        // A small function of a library is not compiled again inside the kernel crate, where it would get lines of its own (see `command`);
-        // it is inlined when everything is linked.
+        // A small function of a library is not compiled again inside the kernel crate, where it would get lines of its
+        // own (see `command`); it is inlined when everything is linked.
         "-Zcross-crate-inline-threshold=never".to_owned(),
     ];
     if let Some(feature) = job.arch.ptx_version_feature() {
@@ -139,8 +141,8 @@ fn rustflags(job: &Job) -> Vec<String> {
     flags
 }
 
-/// Folders whose names are left out of file names in the PTX and in messages, so that a reader sees `gpu-kernels/src/tiled.rs` or
-/// `core/src/num/f32.rs`. Where one lies in another, the later one counts.
+/// Folders whose names are left out of file names in the PTX and in messages, so that a reader sees
+/// `gpu-kernels/src/tiled.rs` or `core/src/num/f32.rs`. Where one lies in another, the later one counts.
 fn source_folders(job: &Job) -> Vec<PathBuf> {
     let workspace = workspace_root(job.crate_root);
     let mut folders: Vec<PathBuf> = workspace.iter().cloned().collect();
@@ -150,7 +152,8 @@ fn source_folders(job: &Job) -> Vec<PathBuf> {
     let library = &job.compiler.library_source;
     folders.extend(library.canonicalize());
     folders.push(library.clone());
-    // Cargo speaks of a file inside the workspace by its path from there; the target folder, with a fetched compiler, is such a place.
+    // Cargo speaks of a file inside the workspace by its path from there; the target folder, with a fetched compiler,
+    // is such a place.
     let from_workspace = workspace.and_then(|workspace| library.strip_prefix(workspace).ok().map(Path::to_owned));
     folders.extend(from_workspace);
     folders
@@ -160,7 +163,8 @@ fn profile(job: &Job) -> Vec<String> {
     vec![
         "inherits=\"release\"".to_owned(),
         "opt-level=3".to_owned(),
-        // PTX has no linker here: everything a kernel calls must be in the one module. And only what is inlined is fast.
+        // PTX has no linker here: everything a kernel calls must be in the one module. And only what is inlined is
+        // fast.
         "lto=\"fat\"".to_owned(),
         "codegen-units=1".to_owned(),
         "panic=\"abort\"".to_owned(),

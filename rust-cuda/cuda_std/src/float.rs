@@ -1,8 +1,9 @@
 //! The mathematics of floating point numbers, which `core` leaves to `std`.
 //!
-//! What the GPU has an instruction for is that instruction: `mul_add` is one `fma.rn`, `sqrt` one `sqrt.rn`, both rounded once
-//! as IEEE 754 says, and rounding to integers is one `cvt`. The rest is computed by [`libm`](https://docs.rs/libm), with
-//! errors of about one unit in the last place and without the GPU's fast approximations. On the CPU it is all `std`.
+//! What the GPU has an instruction for is that instruction: `mul_add` is one `fma.rn`, `sqrt` one `sqrt.rn`, both
+//! rounded once as IEEE 754 says, and rounding to integers is one `cvt`. The rest is computed by
+//! [`libm`](https://docs.rs/libm), with errors of about one unit in the last place and without the GPU's fast
+//! approximations. On the CPU it is all `std`.
 
 /// The methods of `f32` and `f64` that aren't in `core`. Each does what the method of that name does in `std`.
 pub trait GpuFloat: Copy + PartialOrd + private::Sealed {

@@ -17,9 +17,9 @@
 //! On any target but `nvptx64` everything type-checks and what needs a GPU panics when called, so that one kernel crate
 //! serves as a library of the host program too.
 //!
-//! Left out, because this back end has nothing to build them on or kernels here don't need them: `io` (printing), the heap
-//! of `mem`, `rt` (launching kernels from kernels), `atomic` (use [`core::sync::atomic`]), `intrinsics` and `FloatExt`
-//! (libdevice), and the `address_space` macro.
+//! Left out, because this back end has nothing to build them on or kernels here don't need them: `io` (printing), the
+//! heap of `mem`, `rt` (launching kernels from kernels), `atomic` (use [`core::sync::atomic`]), `intrinsics` and
+//! `FloatExt` (libdevice), and the `address_space` macro.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",

@@ -10,8 +10,8 @@ pub fn dynamic_smem_size() -> u32 {
     bytes
 }
 
-/// Bytes of shared memory of each block, arrays of the kernel and dynamic memory together, rounded up to the unit in which
-/// the GPU hands it out (128 or 256 bytes).
+/// Bytes of shared memory of each block, arrays of the kernel and dynamic memory together, rounded up to the unit in
+/// which the GPU hands it out (128 or 256 bytes).
 #[gpu_only]
 pub fn total_smem_size() -> u32 {
     let bytes;

@@ -1,7 +1,7 @@
 //! Which of the GPU's memories a pointer points to.
 //!
-//! Rust's pointers are *generic*: one address range in which each memory has a window. PTX also knows addresses that count
-//! within one memory.
+//! Rust's pointers are *generic*: one address range in which each memory has a window. PTX also knows addresses that
+//! count within one memory.
 use crate::gpu_only;
 #[cfg(target_arch = "nvptx64")]
 use crate::nvvm;
@@ -52,7 +52,8 @@ macro_rules! convert {
     }};
 }
 
-/// The address within `address_space` of what a generic pointer points to, as inline PTX wants it. Rust can't dereference it.
+/// The address within `address_space` of what a generic pointer points to, as inline PTX wants it. Rust can't
+/// dereference it.
 ///
 /// # Safety
 /// `ptr` must be valid for a `T` in that memory.

@@ -1,18 +1,19 @@
 //! Memory that the threads of a block share, on the same chip as the processor and about as fast as its registers' next
 //! neighbour.
 //!
-//! rustc has one address space, the GPU has several. So a shared variable is declared in PTX text, its address is made an
-//! ordinary one, and LLVM is told that the address lies in shared memory: with the passes that `cuda_builder` runs, plain
-//! loads and stores through the pointer become `ld.shared` and `st.shared`.
+//! rustc has one address space, the GPU has several. So a shared variable is declared in PTX text, its address is made
+//! an ordinary one, and LLVM is told that the address lies in shared memory: with the passes that `cuda_builder` runs,
+//! plain loads and stores through the pointer become `ld.shared` and `st.shared`.
 use crate::gpu_only;
 
 /// Reserves an array in the shared memory of each block and gives a `*mut T` to its first element.
 ///
-/// `shared_array![f32; 256]` is one array per place in the source: every thread of a block gets the same pointer, and so
-/// does a loop or a second call of the function. What it holds at first is undefined. Arrays are aligned to 16 bytes or
-/// their type's own alignment, whichever is more.
+/// `shared_array![f32; 256]` is one array per place in the source: every thread of a block gets the same pointer, and
+/// so does a loop or a second call of the function. What it holds at first is undefined. Arrays are aligned to 16 bytes
+/// or their type's own alignment, whichever is more.
 ///
-/// The type and the length can name what the surrounding *module* can name; a constant inside the function is out of reach.
+/// The type and the length can name what the surrounding *module* can name; a constant inside the function is out of
+/// reach.
 ///
 /// ```no_run
 /// use cuda_std::{kernel, shared_array, thread};
@@ -73,8 +74,8 @@ unsafe fn assume_shared<T>(pointer: *mut T, alignment: usize) -> *mut T {
 #[cfg(target_arch = "nvptx64")]
 core::arch::global_asm!(".extern .shared .align 128 .b8 cuda_std_dynamic_shared_memory[];");
 
-/// The shared memory whose size the launch sets, as a pointer to its first byte. It is aligned to 128 bytes and undefined at
-/// first. All calls give the same memory, whatever their `T`.
+/// The shared memory whose size the launch sets, as a pointer to its first byte. It is aligned to 128 bytes and
+/// undefined at first. All calls give the same memory, whatever their `T`.
 #[gpu_only]
 #[inline(always)]
 pub fn dynamic_shared_mem<T>() -> *mut T {

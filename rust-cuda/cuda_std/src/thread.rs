@@ -1,7 +1,7 @@
 //! Who is this thread, and how does it wait for others?
 //!
-//! A launch runs a kernel on a *grid* of *blocks* of *threads*, each numbered along x, y and z. The threads of one block
-//! share memory and can wait for each other; blocks can't rely on each other at all.
+//! A launch runs a kernel on a *grid* of *blocks* of *threads*, each numbered along x, y and z. The threads of one
+//! block share memory and can wait for each other; blocks can't rely on each other at all.
 //!
 //! The numbers are special registers of the GPU, and reading one costs nothing worth saving.
 use crate::gpu_only;
@@ -75,7 +75,8 @@ pub fn grid_dim() -> Vec3<u32> {
     Vec3::new(grid_dim_x(), grid_dim_y(), grid_dim_z())
 }
 
-/// This thread's number in the whole grid, whatever its shape: block after block, in each block x fastest, then y, then z.
+/// This thread's number in the whole grid, whatever its shape: block after block, in each block x fastest, then y, then
+/// z.
 ///
 /// Different for all threads of a launch of up to 2^32 threads; larger ones wrap around.
 pub fn index() -> u32 {
@@ -120,8 +121,8 @@ pub fn warp_size() -> u32 {
 
 /// Waits until every thread of the block is here. What each wrote to shared or global memory before, all see after.
 ///
-/// Every thread of the block has to come to the same barrier: one that returned early or sits in another branch leaves the
-/// others waiting, or worse.
+/// Every thread of the block has to come to the same barrier: one that returned early or sits in another branch leaves
+/// the others waiting, or worse.
 #[gpu_only]
 pub fn sync_threads() {
     // SAFETY: orders memory, and touches none.

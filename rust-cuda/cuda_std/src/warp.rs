@@ -27,8 +27,8 @@ pub fn lane_id() -> u32 {
     lane
 }
 
-/// The lanes that run this instruction with this thread just now; another time it may be others. Code may not rely on it to
-/// say who took a branch.
+/// The lanes that run this instruction with this thread just now; another time it may be others. Code may not rely on
+/// it to say who took a branch.
 #[gpu_only]
 pub fn activemask() -> u32 {
     // SAFETY: reads the state of the warp.
@@ -183,30 +183,32 @@ reduce_values! {
     i32: reduce_min_signed, reduce_max_signed;
 }
 
-/// The `value` of the lane `delta` below this one, and whether there is such a lane in this part of the warp; if not, this
-/// lane's own value.
+/// The `value` of the lane `delta` below this one, and whether there is such a lane in this part of the warp; if not,
+/// this lane's own value.
 ///
-/// `width` (1, 2, 4, 8, 16 or 32) cuts the warp into parts that shuffle by themselves. A value of more than 32 bits takes one
-/// shuffle per 32 bits.
+/// `width` (1, 2, 4, 8, 16 or 32) cuts the warp into parts that shuffle by themselves. A value of more than 32 bits
+/// takes one shuffle per 32 bits.
 ///
 /// # Panics
 /// If `width` is none of those.
 ///
 /// # Safety
-/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
+/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is
+/// undefined.
 pub unsafe fn warp_shuffle_up<T: WarpShuffleValue>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Up, mask, value, delta, width) }
 }
 
-/// The `value` of the lane `delta` above this one, and whether there is such a lane in this part of the warp; if not, this
-/// lane's own value. See [`warp_shuffle_up`] for `width`.
+/// The `value` of the lane `delta` above this one, and whether there is such a lane in this part of the warp; if not,
+/// this lane's own value. See [`warp_shuffle_up`] for `width`.
 ///
 /// # Panics
 /// If `width` isn't a power of two up to 32.
 ///
 /// # Safety
-/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
+/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is
+/// undefined.
 pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(mask: u32, value: T, delta: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Down, mask, value, delta, width) }
@@ -219,20 +221,22 @@ pub unsafe fn warp_shuffle_down<T: WarpShuffleValue>(mask: u32, value: T, delta:
 /// If `width` isn't a power of two up to 32.
 ///
 /// # Safety
-/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
+/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is
+/// undefined.
 pub unsafe fn warp_shuffle_idx<T: WarpShuffleValue>(mask: u32, value: T, idx: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Idx, mask, value, idx, width) }
 }
 
-/// The `value` of the lane whose number is this one's xor `lane_mask`, and whether it is in this part of the warp or one
-/// below; if not, this lane's own value. See [`warp_shuffle_up`] for `width`.
+/// The `value` of the lane whose number is this one's xor `lane_mask`, and whether it is in this part of the warp or
+/// one below; if not, this lane's own value. See [`warp_shuffle_up`] for `width`.
 ///
 /// # Panics
 /// If `width` isn't a power of two up to 32.
 ///
 /// # Safety
-/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is undefined.
+/// This thread's lane is in `mask`, and every other lane of `mask` comes here too. What a lane outside `mask` gives is
+/// undefined.
 pub unsafe fn warp_shuffle_xor<T: WarpShuffleValue>(mask: u32, value: T, lane_mask: u32, width: u32) -> (T, bool) {
     // SAFETY: the caller's promise.
     unsafe { T::shuffle(WarpShuffleMode::Xor, mask, value, lane_mask, width) }
@@ -314,8 +318,8 @@ unsafe fn shuffle_bits<const N: usize>(
     width: u32,
 ) -> ([u32; N], bool) {
     assert!(width.is_power_of_two() && width <= 32, "the width of a shuffle is a power of two up to 32");
-    // The instruction's last operand: which bits of the lane's number say its part of the warp, and the last lane of a part
-    // (the first one, for `up`).
+    // The instruction's last operand: which bits of the lane's number say its part of the warp, and the last lane of a
+    // part (the first one, for `up`).
     let part_bits = 32 - width;
     let last = if let WarpShuffleMode::Up = mode { 0 } else { 31 };
     let clamp = part_bits << 8 | last;

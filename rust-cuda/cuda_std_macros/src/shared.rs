@@ -28,8 +28,8 @@ pub fn expand(input: TokenStream) -> Result<TokenStream> {
     let declaration = format!(".shared .align {{alignment}} .b8 {name}[{{bytes}}];");
     let address = format!("mov.u64 {{0}}, {name}; cvta.shared.u64 {{0}}, {{0}};");
     Ok(quote! {{
-        // `global_asm!` is an item, and a macro in a function can only place it inside another item. Nothing else may be in there that
-        // could hide a name of the surrounding module.
+        // `global_asm!` is an item, and a macro in a function can only place it inside another item. Nothing else may
+        // be in there that could hide a name of the surrounding module.
         #[cfg(target_arch = "nvptx64")]
         #[allow(unused_imports, clippy::wildcard_imports)]
         mod shared_variable {

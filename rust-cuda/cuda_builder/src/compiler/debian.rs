@@ -1,7 +1,8 @@
 //! Fetches Debian's rustc and the source of its library into a private folder.
 //!
-//! apt does the talking and the checking of signatures, with lists and caches of its own in that folder, so that neither root nor any
-//! change to the system is needed. Which packages it takes is read from the packages' own dependencies.
+//! apt does the talking and the checking of signatures, with lists and caches of its own in that folder, so that
+//! neither root nor any change to the system is needed. Which packages it takes is read from the packages' own
+//! dependencies.
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,8 +16,8 @@ use crate::error::{AtPath, CudaBuilderError};
 
 type Result<T> = std::result::Result<T, CudaBuilderError>;
 
-/// The packages that hold a compiler, each with the one that holds its library's source. Debian keeps `rustc-web` new in its stable
-/// releases, for the sake of web browsers.
+/// The packages that hold a compiler, each with the one that holds its library's source. Debian keeps `rustc-web` new
+/// in its stable releases, for the sake of web browsers.
 const COMPILERS: [(&str, &str); 2] = [("rustc-web", "rust-web-src"), ("rustc", "rust-src")];
 
 /// Where the fetched compiler is unpacked, in the folder for it.
@@ -35,7 +36,8 @@ pub fn fetched(folder: &Path) -> Option<KernelCompiler> {
     unpacked(&folder.join(UNPACKED))
 }
 
-/// The compiler in `folder`, fetched first if it isn't there. Builds that run at the same time wait for the one that fetches.
+/// The compiler in `folder`, fetched first if it isn't there. Builds that run at the same time wait for the one that
+/// fetches.
 pub fn fetch(folder: &Path) -> Result<KernelCompiler> {
     let complete = folder.join(UNPACKED);
     if let Some(compiler) = unpacked(&complete) {
@@ -165,8 +167,8 @@ fn choose(candidate: impl Fn(&str) -> Option<String>) -> Option<(&'static str, &
         .reduce(|best, other| if other.2 > best.2 { other } else { best })
 }
 
-/// The packages to unpack for these ones to work: their parts, and shared libraries that the system doesn't have. Programs they would
-/// like to call, such as a linker, are the system's affair.
+/// The packages to unpack for these ones to work: their parts, and shared libraries that the system doesn't have.
+/// Programs they would like to call, such as a linker, are the system's affair.
 fn closure<'a>(
     wanted: impl IntoIterator<Item = &'a str>,
     depends: impl Fn(&str) -> Vec<String>,
@@ -187,7 +189,8 @@ fn closure<'a>(
     packages
 }
 
-/// The packages that a package needs, by the first choice of each alternative. `control` is what `apt-cache show` prints.
+/// The packages that a package needs, by the first choice of each alternative. `control` is what `apt-cache show`
+/// prints.
 fn depends_in(control: &str) -> Vec<String> {
     control
         .lines()
@@ -223,7 +226,8 @@ impl Apt {
             fs::create_dir_all(&private).at(&private)?;
         }
         let configuration = folder.join("apt.conf");
-        // Hooks of the system's own configuration would change the system: containers clear its cache after each update.
+        // Hooks of the system's own configuration would change the system: containers clear its cache after each
+        // update.
         let no_hooks = "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n";
         fs::write(&configuration, no_hooks).at(&configuration)?;
         let option = |name: &str, value: &str| format!("-o{name}={value}");

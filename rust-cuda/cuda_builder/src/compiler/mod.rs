@@ -1,13 +1,14 @@
-//! Finds a rustc that can build kernels: new enough, and with the source of Rust's library beside it, since no release comes with a
-//! compiled `core` for GPUs.
+//! Finds a rustc that can build kernels: new enough, and with the source of Rust's library beside it, since no release
+//! comes with a compiled `core` for GPUs.
 //!
 //! In this order:
 //! 1. the rustc that the variable `CUDA_BUILDER_RUSTC` names; if it won't do, that is an error;
 //! 2. the rustc that builds everything else, if its toolchain has the component `rust-src`;
-//! 3. another rustc of this machine that has the source, the newest of them: Debian's rustc-web with rust-web-src, for example;
-//! 4. on Debian and its relatives, the newest rustc their archive offers, downloaded and unpacked in the target folder. The machine
-//!    itself stays as it is, and no rights are needed. `CUDA_BUILDER_NO_DOWNLOAD=1` forbids a download,
-//!    but not the use of what an earlier build has fetched.
+//! 3. another rustc of this machine that has the source, the newest of them: Debian's rustc-web with rust-web-src, for
+//!    example;
+//! 4. on Debian and its relatives, the newest rustc their archive offers, downloaded and unpacked in the target folder.
+//!    The machine itself stays as it is, and no rights are needed. `CUDA_BUILDER_NO_DOWNLOAD=1` forbids a download, but
+//!    not the use of what an earlier build has fetched.
 mod debian;
 mod rustc;
 mod search;
@@ -76,7 +77,8 @@ pub(crate) fn find_in(cache: &Path) -> Result<KernelCompiler, CudaBuilderError> 
     fetched_in(&cache.join("compiler"), may_download, searched)
 }
 
-/// The compiler that an earlier build has fetched into `folder`; if there is none, one is fetched where that may and can be.
+/// The compiler that an earlier build has fetched into `folder`; if there is none, one is fetched where that may and
+/// can be.
 fn fetched_in(
     folder: &Path,
     may_download: bool,

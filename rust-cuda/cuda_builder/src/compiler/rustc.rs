@@ -64,8 +64,8 @@ pub(super) mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    /// Tests that write programs and start them hold this: a program can't be started while another thread forks with the
-    /// program's file still open for writing.
+    /// Tests that write programs and start them hold this: a program can't be started while another thread forks with
+    /// the program's file still open for writing.
     pub(in crate::compiler) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use super::CompilerOrigin;
 use super::rustc::KernelCompiler;
 
-/// The active toolchain's rustc if it will do, else the newest of the others that will. What was seen and why it won't do is
-/// added to `searched`.
+/// The active toolchain's rustc if it will do, else the newest of the others that will. What was seen and why it won't
+/// do is added to `searched`.
 pub fn installed(searched: &mut Vec<String>) -> Option<KernelCompiler> {
     let active = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
     match KernelCompiler::examine(&active, CompilerOrigin::ActiveToolchain) {
@@ -27,8 +27,8 @@ fn newest(compilers: Vec<KernelCompiler>) -> Option<KernelCompiler> {
     compilers.into_iter().reduce(|best, other| if other.version > best.version { other } else { best })
 }
 
-/// Every rustc in PATH and where distributions put theirs, each once. Rustup's stand-ins are left out: they run the active
-/// toolchain's.
+/// Every rustc in PATH and where distributions put theirs, each once. Rustup's stand-ins are left out: they run the
+/// active toolchain's.
 fn elsewhere() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,4 +1,5 @@
-//! The promises of a module: there is a kernel in it, the driver can link it, and shared arrays are accessed as shared memory.
+//! The promises of a module: there is a kernel in it, the driver can link it, and shared arrays are accessed as shared
+//! memory.
 use super::text::{Function, function_head, functions, shared_variable, words};
 use crate::error::CudaBuilderError;
 
@@ -25,8 +26,8 @@ pub fn check(text: &str, crate_name: &str) -> Result<(), CudaBuilderError> {
     }
 }
 
-/// Whether a function has a shared array, accesses some memory generically and none as shared memory. Pointers that come from memory
-/// are generic by nature, so generic accesses beside shared ones are no fault.
+/// Whether a function has a shared array, accesses some memory generically and none as shared memory. Pointers that
+/// come from memory are generic by nature, so generic accesses beside shared ones are no fault.
 fn accesses_shared_memory_generically(function: &Function, shared: &[&str]) -> bool {
     let has_array = function.body.iter().any(|line| words(line).any(|word| shared.contains(&word)));
     let instructions =

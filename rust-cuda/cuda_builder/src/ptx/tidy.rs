@@ -1,5 +1,5 @@
-//! Removes from PTX what says nothing to an assembler or a reader: labels that nothing jumps to, shared variables that nothing uses,
-//! an empty debug section, blank lines.
+//! Removes from PTX what says nothing to an assembler or a reader: labels that nothing jumps to, shared variables that
+//! nothing uses, an empty debug section, blank lines.
 use std::collections::HashMap;
 
 use super::text::{shared_variable, words};
@@ -17,7 +17,8 @@ pub fn tidy(text: &str) -> String {
     for line in text.lines() {
         // LLVM marks places for debug information that this module doesn't have.
         let is_idle_label = line.strip_suffix(':').is_some_and(|label| is_place_mark(label) && !is_used(label));
-        // cuda_std declares dynamic shared memory for every module; other crates may declare arrays for kernels left out of this one.
+        // cuda_std declares dynamic shared memory for every module; other crates may declare arrays for kernels left
+        // out of this one.
         let is_idle_variable = shared_variable(line).is_some_and(|name| !is_used(name));
         let is_empty_section = line.trim_start().starts_with(".section") && line.trim_end().ends_with("{\t}");
         let is_blank = line.trim().is_empty();
