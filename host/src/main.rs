@@ -13,10 +13,6 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let arguments = cli::Arguments::parse();
-    // Started here, where a failure can be told: at their first use it would be a panic.
-    if let Err(error) = rayon::ThreadPoolBuilder::new().build_global() {
-        return fail(&format!("cannot start a worker thread per core: {error}; RAYON_NUM_THREADS=1 asks for fewer"));
-    }
     match commands::run(&arguments) {
         Ok(outcome) => match print(&outcome.text) {
             Ok(()) if outcome.passed => ExitCode::SUCCESS,

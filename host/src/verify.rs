@@ -19,7 +19,7 @@
 //! The sums are taken in f64 along k in ascending order, the order of our kernels. Their own error is below the bound
 //! by a factor of 2^29 and is allowed for. Where a partial sum could pass f32's largest number, infinities and NaNs are
 //! accepted as results too. Where an input is infinite or NaN, the reference says what IEEE arithmetic gives, and the
-//! result must agree with it.
+//! result must agree with it, unless f32 may overflow before that input arrives.
 
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
@@ -79,7 +79,8 @@ impl Verification {
 /// Bytes that [`reference`] takes: B, the product and its tolerance in f64.
 pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
     let elements = |rows: usize, columns: usize| rows as u128 * columns as u128;
-    (elements(k, n) + 2 * elements(m, n)).saturating_mul(size_of::<f64>() as u128)
+    let all = elements(k, n).saturating_add(elements(m, n).saturating_mul(2));
+    all.saturating_mul(size_of::<f64>() as u128)
 }
 
 /// Computes the reference for an `m` x `k` by `k` x `n` product, on all cores.

@@ -90,5 +90,5 @@ pub use error::{
 pub use parse::ParseError;
 pub use simulator::{
     Argument, DEFAULT_INSTRUCTION_LIMIT, DevicePointer, LaunchConfig, MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID,
-    MAX_SHARED_BYTES, Simulator, SimulatorBuilder,
+    MAX_SHARED_BYTES, Simulator, SimulatorBuilder, available_memory,
 };

@@ -133,7 +133,7 @@ impl SimulatorBuilder {
     /// Makes the simulator.
     pub fn build(self) -> Simulator {
         Simulator {
-            memory: GlobalMemory::new(self.memory_limit.unwrap_or_else(available_memory)),
+            memory: GlobalMemory::new(self.memory_limit.unwrap_or_else(default_memory_limit)),
             modules: HashMap::new(),
             threads: self.threads,
             pool: None,
@@ -143,13 +143,17 @@ impl SimulatorBuilder {
     }
 }
 
+/// The memory that programs can still get on this machine, in bytes; `None` where the system doesn't say.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
+    let kibibytes = line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+    Some(kibibytes * 1024)
+}
+
 /// Three quarters of what the system says is available.
-fn available_memory() -> u64 {
-    let kibibytes = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok()
-    });
-    kibibytes.map_or(4 << 30, |kibibytes| kibibytes / 4 * 3 * 1024)
+fn default_memory_limit() -> u64 {
+    available_memory().map_or(4 << 30, |bytes| bytes / 4 * 3)
 }
 
 /// A simulated device: memory of its own, and kernels run on the processor's cores.

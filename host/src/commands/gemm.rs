@@ -10,7 +10,7 @@ use host::{
     verify,
 };
 
-use super::progress;
+use super::{progress, start_workers};
 use crate::cli::{Common, GemmArguments};
 
 pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmReport> {
@@ -27,6 +27,9 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
         !arguments.verify || can_allocate(reference_bytes),
         "--verify needs {reference_bytes} bytes of host memory for the f64 reference, which are not to be had; leave it out"
     );
+    if arguments.verify {
+        start_workers()?;
+    }
     let output = OutputFile::create(&arguments.output)?;
 
     let product = progress::launching(gemm.device(), kernel.blocks(m, n, k), || {

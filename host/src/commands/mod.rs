@@ -7,7 +7,7 @@ mod progress;
 mod ptx;
 mod run;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use host::report::Report;
 
 use crate::cli::{Arguments, Command, RunArguments};
@@ -34,6 +34,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
     }
+}
+
+/// Starts the threads that check products, where a failure can be told: at their first use it would be a panic.
+fn start_workers() -> anyhow::Result<()> {
+    rayon::ThreadPoolBuilder::new()
+        .build_global()
+        .map_err(|error| anyhow!("cannot start a worker thread per core: {error}; RAYON_NUM_THREADS=1 asks for fewer"))
 }
 
 fn render(report: impl Report, json: bool) -> anyhow::Result<Outcome> {

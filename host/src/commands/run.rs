@@ -9,22 +9,23 @@ use host::{
     verify,
 };
 
-use super::progress;
+use super::{progress, start_workers};
 use crate::cli::{Common, RunArguments};
 
-/// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator; B, the
-/// reference and its tolerance in f64.
-const BYTES_PER_ELEMENT: u128 = 2 * 3 * 4 + 3 * 8;
+/// Bytes of host memory per element of one matrix: A, B and C in f32, once here and once on the simulator.
+const BYTES_PER_ELEMENT: u128 = 2 * 3 * 4;
 
 pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {
     let RunArguments { size, seed, .. } = *arguments;
     let kernel = plan::by_name(&arguments.kernel)?;
-    let needed = (size as u128 * size as u128).saturating_mul(BYTES_PER_ELEMENT);
+    let matrices = (size as u128 * size as u128).saturating_mul(BYTES_PER_ELEMENT);
+    let needed = matrices.saturating_add(verify::reference_bytes(size, size, size));
     let available = available_memory();
     ensure!(
         needed <= u128::from(available),
         "--size {size} needs {needed} bytes of host memory, and {available} are available; choose a smaller size"
     );
+    start_workers()?;
     let gemm = Gemm::new(Device::open(common.device())?);
     // A simulated launch takes seconds and its time says nothing of a GPU; one is enough.
     let timing = if gemm.device().is_simulator() { Timing::Once } else { Timing::Batches { batches: 7, launches: 20 } };

@@ -2,7 +2,7 @@
 //! processor.
 
 use std::{
-    fs, iter,
+    iter,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -55,10 +55,7 @@ impl SimulatorBackend {
 
 /// The memory that programs can still get on this machine, in bytes.
 pub fn available_memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kibibytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kibibytes.map_or(FALLBACK_MEMORY, |kibibytes| kibibytes * 1024)
+    ptx_simulator::available_memory().unwrap_or(FALLBACK_MEMORY)
 }
 
 impl Backend for SimulatorBackend {

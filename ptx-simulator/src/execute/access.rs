@@ -318,6 +318,21 @@ impl<W: Watch> Executor<'_, W> {
         (slot, host)
     }
 
+    /// Where each active lane of a load or store finds its bytes.
+    #[inline(always)]
+    fn resolve_lanes(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        access: &Access,
+        active: u32,
+        kind: AccessKind,
+    ) -> Result<Resolved> {
+        let mut addresses = lane_addresses(warp.rows, &access.address);
+        let bytes = u32::from(access.bytes) * u32::from(access.count);
+        self.resolve(warp, pc, &mut addresses, active, Request { target: access.target, kind, bytes })
+    }
+
     // ---- loads --------------------------------------------------------------------------------------------
 
     #[inline(always)]
@@ -347,13 +362,7 @@ impl<W: Watch> Executor<'_, W> {
 
     #[inline(never)]
     fn load_lanes(&mut self, warp: &Warp, pc: u32, access: &Access, active: u32) -> Result<()> {
-        let mut addresses = lane_addresses(warp.rows, &access.address);
-        let request = Request {
-            target: access.target,
-            kind: AccessKind::Read,
-            bytes: u32::from(access.bytes) * u32::from(access.count),
-        };
-        let resolved = self.resolve(warp, pc, &mut addresses, active, request)?;
+        let resolved = self.resolve_lanes(warp, pc, access, active, AccessKind::Read)?;
         for element in 0..usize::from(access.count) {
             let row = self.data_row(access, element);
             if row == NONE {
@@ -401,13 +410,7 @@ impl<W: Watch> Executor<'_, W> {
 
     #[inline(never)]
     fn store_lanes(&mut self, warp: &Warp, pc: u32, access: &Access, active: u32) -> Result<()> {
-        let mut addresses = lane_addresses(warp.rows, &access.address);
-        let request = Request {
-            target: access.target,
-            kind: AccessKind::Write,
-            bytes: u32::from(access.bytes) * u32::from(access.count),
-        };
-        let resolved = self.resolve(warp, pc, &mut addresses, active, request)?;
+        let resolved = self.resolve_lanes(warp, pc, access, active, AccessKind::Write)?;
         for element in 0..usize::from(access.count) {
             let row = self.data_row(access, element);
             // SAFETY: as in `load`.
