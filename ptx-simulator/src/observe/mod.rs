@@ -3,6 +3,12 @@
 //! The executor is compiled twice: once for an [`Observer`], once for none, in which case every call below compiles to
 //! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't
 //! depend on the machine.
+//!
+//! Two analyses come with the crate, each an observer like any other: [`hazards`] finds races, reads of memory that
+//! nobody wrote and accesses outside an array; [`costs`] counts what instructions, shared memory and global memory cost.
+
+pub mod costs;
+pub mod hazards;
 
 use crate::error::{AccessKind, MemorySpace};
 
