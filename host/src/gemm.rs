@@ -124,6 +124,11 @@ impl<'a> DeviceMatrix<'a> {
         this.start < other.end && other.start < this.end
     }
 
+    /// Its rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
     /// The device address of its first element.
     pub fn address(&self) -> u64 {
         self.buffer.address() + (self.offset * size_of::<f32>()) as u64
