@@ -47,6 +47,8 @@ pub enum Command {
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
+    /// Show what each line of a kernel costs, its occupancy and where it stands under a GPU's roofline.
+    Explain(ExplainArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -164,6 +166,27 @@ pub struct CheckArguments {
     /// The product to compute meanwhile; if left out, two: one of whole tiles and one with edges.
     #[command(flatten)]
     pub shape: ShapeArguments,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// The kernel (see list).
+    pub kernel: String,
+
+    /// The product to count; 256 x 256 x 256 if left out.
+    #[command(flatten)]
+    pub shape: ShapeArguments,
+
+    /// The GPU whose limits to apply, such as H200 or RTX4090; the GPU here if it's known, else H200.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+
+    /// Also draw the roofline into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 
     #[command(flatten)]
     pub language: LanguageArgument,

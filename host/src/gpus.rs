@@ -115,6 +115,13 @@ impl Gpu {
         format!("sm_{major}{minor}")
     }
 
+    /// Whether `name` is its name or the one that its driver gives it, spaces, hyphens and capitals apart.
+    pub fn is_called(&self, name: &str) -> bool {
+        let plain = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        [self.name].iter().chain(self.driver_names).any(|name| plain(name) == wanted)
+    }
+
     /// The arithmetic intensity at which memory and arithmetic limit equally, in operations per byte.
     pub fn ridge(&self) -> f64 {
         self.peak_f32 / self.bandwidth
@@ -240,11 +247,7 @@ pub fn default() -> &'static Gpu {
 ///
 /// [`UnknownGpu`], which lists the known ones.
 pub fn by_name(name: &str) -> Result<&'static Gpu, UnknownGpu> {
-    let plain = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-    let wanted = plain(name);
-    GPUS.iter()
-        .find(|gpu| plain(gpu.name) == wanted || gpu.driver_names.iter().any(|name| plain(name) == wanted))
-        .ok_or_else(|| UnknownGpu { name: name.to_owned() })
+    GPUS.iter().find(|gpu| gpu.is_called(name)).ok_or_else(|| UnknownGpu { name: name.to_owned() })
 }
 
 #[cfg(test)]

@@ -22,7 +22,9 @@
 
 pub mod check;
 pub mod device;
+pub mod explain;
 pub mod gemm;
+pub mod gpus;
 pub mod kernel_compiler;
 pub mod language;
 pub mod matrix;

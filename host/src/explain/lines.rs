@@ -128,11 +128,7 @@ fn kind(counts: &Counts) -> Option<Kind> {
 
 /// Adds up what each line costs and lists the functions that executed lines belong to. The file of the kernel's first
 /// instruction, which stands for its header, comes first.
-pub fn listings(
-    instructions: &[InstructionCosts],
-    places: &[Option<Place>],
-    sources: &[Source<'_>],
-) -> Vec<Listing> {
+pub fn listings(instructions: &[InstructionCosts], places: &[Option<Place>], sources: &[Source<'_>]) -> Vec<Listing> {
     let mut tallies: BTreeMap<(usize, u32), Tally> = BTreeMap::new();
     for instruction in instructions {
         let Some(Some(place)) = places.get(instruction.instruction as usize) else { continue };
@@ -325,8 +321,7 @@ const LAST: u32 = 1;
 
     #[test]
     fn instructions_of_other_crates_belong_to_the_kernels_line_before_them() {
-        let locations =
-            [None, location("k.rs", 7, 3), location("core/range.rs", 900, 1), location("k.rs", 0, 0), None];
+        let locations = [None, location("k.rs", 7, 3), location("core/range.rs", 900, 1), location("k.rs", 0, 0), None];
         let places = attribute(&locations, &[("k.rs", SOURCE)]);
         let found = |column| Some(Place { file: 0, line: 7, column });
         assert_eq!(places, [found(None), found(Some(3)), found(None), found(None), found(None)]);
@@ -337,7 +332,8 @@ const LAST: u32 = 1;
     fn an_unrolled_line_was_come_to_as_often_as_all_copies_together() {
         let fma = Counts { warp_instructions: 10, warp_fma: 10, ..Counts::default() };
         let add = Counts { warp_instructions: 12, ..Counts::default() };
-        let places = attribute(&[location("k.rs", 8, 5), location("k.rs", 8, 5), location("k.rs", 8, 5)], &[("k.rs", SOURCE)]);
+        let places =
+            attribute(&[location("k.rs", 8, 5), location("k.rs", 8, 5), location("k.rs", 8, 5)], &[("k.rs", SOURCE)]);
         let listings = listings(&[costs(0, fma), costs(1, fma), costs(2, add)], &places, &[("k.rs", SOURCE)]);
         let lines = &listings[0].functions[0];
         assert_eq!((lines[0].number, lines.last().unwrap().number), (5, 11));

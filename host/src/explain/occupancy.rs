@@ -90,14 +90,7 @@ pub fn occupancy(limits: &MultiprocessorLimits, needs: BlockNeeds) -> Occupancy 
     let blocks = found.iter().map(|limit| limit.blocks).min().unwrap_or(0);
     let limited_by = found.iter().filter(|limit| limit.blocks == blocks).map(|limit| limit.resource).collect();
     let warps = blocks * warps_per_block;
-    Occupancy {
-        blocks,
-        warps,
-        max_warps,
-        share: f64::from(warps) / f64::from(max_warps),
-        limits: found,
-        limited_by,
-    }
+    Occupancy { blocks, warps, max_warps, share: f64::from(warps) / f64::from(max_warps), limits: found, limited_by }
 }
 
 fn blocks_by_registers(limits: &MultiprocessorLimits, registers: u32, warps_per_block: u32) -> u32 {

@@ -53,12 +53,7 @@ impl Roofline {
         let point = |bytes: u64| {
             let intensity = operations / bytes.max(1) as f64;
             let by_memory = intensity * gpu.bandwidth;
-            Point {
-                bytes,
-                intensity,
-                attainable: by_memory.min(gpu.peak_f32),
-                memory_bound: by_memory < gpu.peak_f32,
-            }
+            Point { bytes, intensity, attainable: by_memory.min(gpu.peak_f32), memory_bound: by_memory < gpu.peak_f32 }
         };
         Roofline {
             peak: gpu.peak_f32,

@@ -2,6 +2,7 @@
 //! computes or decides.
 
 mod check;
+mod explain;
 mod product;
 mod table;
 
@@ -11,6 +12,10 @@ use serde::Serialize;
 use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
+pub use explain::{
+    CountFacts, ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, Ratios, RegisterFacts,
+    TrafficFacts,
+};
 pub use product::{GemmReport, ProductReport, RunReport};
 
 /// The result of a command.
