@@ -82,8 +82,8 @@
 //!   threads (*broadcast*);
 //! - reading `tile_b[16 i + x]`: 16 words in a row, in 16 banks, each handed to two threads.
 //!
-//! No pass has two words of one bank, so every access takes a single pass. (The assembler goes one better: it joins
-//! four reads of `tile_a`, whose words are neighbours, into one 16-byte read, which takes two passes instead of four.)
+//! No pass has two words of one bank, so every access takes a single pass. (The compiler goes one better: it joins four
+//! reads of `tile_a`, whose words are neighbours, into one 16-byte read, which takes two passes instead of four.)
 //!
 //! ## How many tiles fit
 //!
@@ -126,7 +126,26 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 pub unsafe fn tiled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
+    product::<TILE>(tile_a, tile_b, a, b, c, m, n, k);
+}
 
+/// The kernel's work, for any size of tile: [`tiled_8`](crate::tiled_8) and [`tiled_32`](crate::tiled_32) are this too.
+///
+/// # Safety
+///
+/// As for [`tiled`], with shared arrays of TILE x TILE elements and blocks of TILE x TILE threads.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+pub(crate) unsafe fn product<const TILE: usize>(
+    tile_a: *mut f32,
+    tile_b: *mut f32,
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    m: usize,
+    n: usize,
+    k: usize,
+) {
     let x = thread::thread_idx_x() as usize;
     let y = thread::thread_idx_y() as usize;
     let block_row = thread::block_idx_z() as usize * thread::grid_dim_y() as usize + thread::block_idx_y() as usize;
