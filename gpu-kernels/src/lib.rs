@@ -40,6 +40,11 @@ macro_rules! kernels {
 
         /// Every kernel of this crate, in reading order.
         pub const KERNELS: &[Kernel] = &[$($name::KERNEL),*];
+
+        /// The source of every kernel's file: its name as line directives in the PTX have it, and its text.
+        pub const SOURCES: &[(&str, &str)] = &[
+            $((concat!("gpu-kernels/src/", stringify!($name), ".rs"), include_str!(concat!(stringify!($name), ".rs")))),*
+        ];
     };
 }
 

@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
-use gpu_kernels::{Architecture, Kernel};
+use gpu_kernels::{Architecture, Kernel, LaunchShape};
 use ndarray::{Array2, ArrayView2};
+use ptx_simulator::{LaunchConfig, observe::Observer};
 
 use crate::{
-    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId},
+    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId, launch_config},
     plan, ptx,
 };
 
@@ -116,15 +117,20 @@ impl<'a> DeviceMatrix<'a> {
 
     fn overlaps(&self, other: &DeviceMatrix<'_>) -> bool {
         let range = |matrix: &DeviceMatrix<'_>| {
-            let start = matrix.buffer.address() + (matrix.offset * size_of::<f32>()) as u64;
+            let start = matrix.address();
             start..start + (matrix.rows * matrix.columns * size_of::<f32>()) as u64
         };
         let (this, other) = (range(self), range(other));
         this.start < other.end && other.start < this.end
     }
 
+    /// The device address of its first element.
+    pub fn address(&self) -> u64 {
+        self.buffer.address() + (self.offset * size_of::<f32>()) as u64
+    }
+
     fn argument(&self) -> Argument {
-        Argument::Pointer(self.buffer.address() + (self.offset * size_of::<f32>()) as u64)
+        Argument::Pointer(self.address())
     }
 }
 
@@ -153,6 +159,13 @@ pub struct Product {
     pub time: Duration,
     /// Timed launches behind `time`.
     pub launches: usize,
+}
+
+/// A launch of a kernel of `gpu-kernels` with everything it needs.
+struct Prepared {
+    module: ModuleId,
+    shape: LaunchShape,
+    arguments: [Argument; 6],
 }
 
 /// Matrix products on one device. Modules are loaded when a kernel of theirs is first used.
@@ -279,32 +292,59 @@ impl Gemm {
         b: DeviceMatrix<'_>,
         c: DeviceMatrix<'_>,
     ) -> Result<(), GemmError> {
+        let Some(launch) = self.prepare(kernel, a, b, c)? else { return Ok(()) };
+        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as `prepare` passes them and, launched with its
+        // own shape, stays inside the m x k, k x n and m x n elements at a, b and c; DeviceMatrix::new checked that
+        // those lie inside their buffers, which outlive this call and, freed on the same stream, the launch.
+        unsafe { self.device.launch(launch.module, kernel.entry, &launch.shape, &launch.arguments)? };
+        Ok(())
+    }
+
+    /// Like [`enqueue`](Gemm::enqueue) on the simulator, with an observer that `watch` makes for the launch. `None` if
+    /// the product is empty and nothing is launched.
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue`](Gemm::enqueue), and [`DeviceError::NotObservable`] on a GPU.
+    pub fn observe<O: Observer>(
+        &self,
+        kernel: &Kernel,
+        a: DeviceMatrix<'_>,
+        b: DeviceMatrix<'_>,
+        c: DeviceMatrix<'_>,
+        watch: impl FnOnce(&ptx_simulator::Module, &LaunchConfig) -> O,
+    ) -> Result<Option<O>, GemmError> {
+        let Some(launch) = self.prepare(kernel, a, b, c)? else { return Ok(None) };
+        let module = self.device.simulated_module(launch.module).ok_or(DeviceError::NotObservable)?;
+        let mut observer = watch(&module, &launch_config(&launch.shape));
+        self.device.launch_observed(launch.module, kernel.entry, &launch.shape, &launch.arguments, &mut observer)?;
+        Ok(Some(observer))
+    }
+
+    /// What is launched for C = A B; `None` if C is empty.
+    fn prepare(
+        &self,
+        kernel: &Kernel,
+        a: DeviceMatrix<'_>,
+        b: DeviceMatrix<'_>,
+        c: DeviceMatrix<'_>,
+    ) -> Result<Option<Prepared>, GemmError> {
         let (m, n, k) = (a.rows, b.columns, a.columns);
         check_inner_sizes(m, k, b.rows, n)?;
         if (c.rows, c.columns) != (m, n) {
             return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
         }
         if m == 0 || n == 0 {
-            return Ok(());
+            return Ok(None);
         }
         if let Some((input, _)) = [("A", &a), ("B", &b)].into_iter().find(|(_, matrix)| c.overlaps(matrix)) {
             return Err(GemmError::Overlap { input });
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::TooLarge { m, n, kernel: kernel.name })?;
         let module = self.module(kernel.architecture)?;
-        let arguments = [
-            a.argument(),
-            b.argument(),
-            c.argument(),
-            Argument::U64(m as u64),
-            Argument::U64(n as u64),
-            Argument::U64(k as u64),
-        ];
-        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as above and, launched with its own shape, stays
-        // inside the m x k, k x n and m x n elements at a, b and c; DeviceMatrix::new checked that those lie inside
-        // their buffers, which outlive this call and, freed on the same stream, the launch.
-        unsafe { self.device.launch(module, kernel.entry, &shape, &arguments)? };
-        Ok(())
+        let [a, b, c] = [a, b, c].map(|matrix| matrix.argument());
+        let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
+        Ok(Some(Prepared { module, shape, arguments: [a, b, c, m, n, k] }))
     }
 
     fn module(&self, architecture: Architecture) -> Result<ModuleId, GemmError> {

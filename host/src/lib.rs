@@ -23,6 +23,7 @@
 pub mod device;
 pub mod gemm;
 pub mod kernel_compiler;
+pub mod language;
 pub mod matrix;
 pub mod plan;
 pub mod ptx;
