@@ -124,6 +124,11 @@ impl<'a> DeviceMatrix<'a> {
         this.start < other.end && other.start < this.end
     }
 
+    /// Its rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
     /// The device address of its first element.
     pub fn address(&self) -> u64 {
         self.buffer.address() + (self.offset * size_of::<f32>()) as u64
@@ -172,13 +177,25 @@ struct Prepared {
 #[derive(Debug)]
 pub struct Gemm {
     device: Device,
+    /// The module that holds all kernels, if it isn't this build's own.
+    ptx: Option<String>,
     modules: Mutex<Vec<(Architecture, ModuleId)>>,
 }
 
 impl Gemm {
     /// Prepares products on `device`.
     pub fn new(device: Device) -> Gemm {
-        Gemm { device, modules: Mutex::new(Vec::new()) }
+        Gemm { device, ptx: None, modules: Mutex::new(Vec::new()) }
+    }
+
+    /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
+    ///
+    /// # Safety
+    ///
+    /// The kernels that are launched must be in that module, take (a, b, c, m, n, k) as those of `gpu-kernels` do, and
+    /// keep to the matrices, unless the device is the simulator.
+    pub unsafe fn from_ptx(device: Device, ptx: String) -> Gemm {
+        Gemm { device, ptx: Some(ptx), modules: Mutex::new(Vec::new()) }
     }
 
     /// The device.
@@ -352,8 +369,9 @@ impl Gemm {
         if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {
             return Ok(*module);
         }
-        let text = ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
-        let module = self.device.load_module(text)?;
+        let own =
+            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
+        let module = self.device.load_module(self.ptx.as_deref().unwrap_or_else(own))?;
         modules.push((architecture, module));
         Ok(module)
     }

@@ -20,6 +20,7 @@
 //! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and
 //! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
+pub mod check;
 pub mod device;
 pub mod gemm;
 pub mod kernel_compiler;

@@ -1,5 +1,6 @@
 //! One file per command. Each turns arguments into calls of the library and hands the result to `report`.
 
+mod check;
 mod gemm;
 mod info;
 mod list;
@@ -30,6 +31,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         None => render(run::run(&RunArguments::default(), common)?, common.json),
         Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
         Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
+        Some(Command::Check(arguments)) => render(check::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

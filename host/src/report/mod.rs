@@ -1,6 +1,7 @@
 //! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here
 //! computes or decides.
 
+mod check;
 mod product;
 mod table;
 
@@ -9,6 +10,7 @@ use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
 
+pub use check::{CheckReport, KernelCheck};
 pub use product::{GemmReport, ProductReport, RunReport};
 
 /// The result of a command.
