@@ -1,4 +1,4 @@
-//! # Lesson 2: tiles through shared memory
+//! # Lesson 3: tiles through shared memory
 //!
 //! The [naive kernel](crate::naive) loads each element of A n times and each element of B m times. Here the threads of
 //! a block share what they load.
@@ -89,8 +89,8 @@
 //!
 //! The two tiles take 2 x 16 x 16 x 4 = 2048 bytes of shared memory per block. A multiprocessor of an H200 holds 2048
 //! threads, so 8 blocks of 256 (if a thread needs no more than 32 of its 65,536 registers, as here), and these use 16
-//! KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more; with one thread per
-//! element of C it ends at 32 x 32, since a block has at most 1024 threads.
+//! KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more:
+//! [`tiled_8`](crate::tiled_8), [`tiled_32`](crate::tiled_32) and [`tiled_64`](crate::tiled_64) try other sizes.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use cuda_std::*;
@@ -126,7 +126,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 pub unsafe fn tiled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
-    product::<TILE>(tile_a, tile_b, a, b, c, m, n, k);
+    product::<TILE>(a, b, c, (m, n, k), tile_a, tile_b);
 }
 
 /// The kernel's work, for any size of tile: [`tiled_8`](crate::tiled_8) and [`tiled_32`](crate::tiled_32) are this too.
@@ -135,16 +135,13 @@ pub unsafe fn tiled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usiz
 ///
 /// As for [`tiled`], with shared arrays of TILE x TILE elements and blocks of TILE x TILE threads.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 pub(crate) unsafe fn product<const TILE: usize>(
-    tile_a: *mut f32,
-    tile_b: *mut f32,
     a: *const f32,
     b: *const f32,
     c: *mut f32,
-    m: usize,
-    n: usize,
-    k: usize,
+    (m, n, k): (usize, usize, usize),
+    tile_a: *mut f32,
+    tile_b: *mut f32,
 ) {
     let x = thread::thread_idx_x() as usize;
     let y = thread::thread_idx_y() as usize;
