@@ -49,6 +49,8 @@ pub enum Command {
     Check(CheckArguments),
     /// Show what each line of a kernel costs, its occupancy and where it stands under a GPU's roofline.
     Explain(ExplainArguments),
+    /// The lesson's exercise: says what is wrong first with your kernel in gpu-kernels/src/exercise.rs.
+    Exercise(ExerciseArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -187,6 +189,28 @@ pub struct ExplainArguments {
     /// Also draw the roofline into this SVG file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct ExerciseArguments {
+    /// Say more about what to do next.
+    #[arg(long, conflicts_with_all = ["solution", "reset"])]
+    pub hint: bool,
+
+    /// Show a solution.
+    #[arg(long, conflicts_with = "reset")]
+    pub solution: bool,
+
+    /// Bring the page back as it was handed out; asks before it overwrites work.
+    #[arg(long)]
+    pub reset: bool,
+
+    /// With --reset: overwrite work without asking.
+    #[arg(long)]
+    pub yes: bool,
 
     #[command(flatten)]
     pub language: LanguageArgument,

@@ -22,6 +22,7 @@
 
 pub mod check;
 pub mod device;
+pub mod exercise;
 pub mod explain;
 pub mod gemm;
 pub mod gpus;

@@ -2,6 +2,7 @@
 //! computes or decides.
 
 mod check;
+mod exercise;
 mod explain;
 mod product;
 mod table;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
+pub use exercise::{ExerciseReport, PageReport};
 pub use explain::{
     CountFacts, ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, Ratios, RegisterFacts,
     TrafficFacts,
