@@ -51,6 +51,8 @@ pub enum Command {
     Explain(ExplainArguments),
     /// The lesson's exercise: says what is wrong first with your kernel in gpu-kernels/src/exercise.rs.
     Exercise(ExerciseArguments),
+    /// Compare tiles of 8, 16, 32 and 64: what each takes and costs, and on a GPU how fast it is beside cuBLAS.
+    Sweep(SweepArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -211,6 +213,28 @@ pub struct ExerciseArguments {
     /// With --reset: overwrite work without asking.
     #[arg(long)]
     pub yes: bool,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// Rows and columns of the matrices, such as 256,512; on a GPU 256 to 4096 if left out, on the simulator 256.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
+
+    /// The kernels to compare (see list); tiled_8, tiled, tiled_32 and tiled_64 if left out.
+    #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
+    pub kernels: Vec<String>,
+
+    /// The GPU whose limits to apply, such as H200 or RTX4090; the GPU here if it's known, else H200.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+
+    /// Also write everything into this file, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 
     #[command(flatten)]
     pub language: LanguageArgument,

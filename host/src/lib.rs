@@ -21,6 +21,7 @@
 //! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
 pub mod check;
+pub mod cublas;
 pub mod device;
 pub mod exercise;
 pub mod explain;
@@ -32,4 +33,5 @@ pub mod matrix;
 pub mod plan;
 pub mod ptx;
 pub mod report;
+pub mod sweep;
 pub mod verify;

@@ -9,6 +9,7 @@ mod list;
 mod progress;
 mod ptx;
 mod run;
+mod sweep;
 
 use anyhow::{anyhow, bail};
 use host::report::Report;
@@ -37,6 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Check(arguments)) => render(check::run(arguments, common)?, common.json),
         Some(Command::Explain(arguments)) => render(explain::run(arguments, common)?, common.json),
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
+        Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

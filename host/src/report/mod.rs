@@ -5,6 +5,7 @@ mod check;
 mod exercise;
 mod explain;
 mod product;
+mod sweep;
 mod table;
 
 use gpu_kernels::{Architecture, Kernel};
@@ -19,6 +20,7 @@ pub use explain::{
     TrafficFacts,
 };
 pub use product::{GemmReport, ProductReport, RunReport};
+pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 
 /// The result of a command.
 pub trait Report: Serialize {

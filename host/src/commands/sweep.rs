@@ -1,0 +1,88 @@
+//! Compare kernels of different tiles.
+
+use std::io::Write;
+
+use anyhow::ensure;
+use gpu_kernels::Kernel;
+use host::{
+    cublas::{Cublas, CublasError},
+    device::{Device, DeviceSelector},
+    explain::Registers,
+    gemm::Gemm,
+    gpus,
+    matrix::OutputFile,
+    plan,
+    report::{SweepMachine, SweepReport},
+    sweep,
+};
+
+use super::{progress, start_workers};
+use crate::cli::{Common, SweepArguments};
+
+/// The size whose launches are counted unless others are asked for: what is counted per element hardly depends on it.
+const COUNTED_SIZE: usize = 256;
+
+/// The sizes that are timed on a GPU unless others are asked for.
+const TIMED_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
+
+pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepReport> {
+    let kernels: Vec<&'static Kernel> = match arguments.kernels.as_slice() {
+        [] => sweep::family(),
+        names => names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?,
+    };
+    ensure!(!arguments.sizes.contains(&0), "--sizes has a 0: an empty product launches nothing; choose larger sizes");
+    let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
+    let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
+    let device = Device::open(common.device())?;
+    let info = device.info();
+    let own = gpus::by_name(&info.name).ok();
+    let gpu = named.or(own).unwrap_or_else(gpus::default);
+    let on_gpu = !device.is_simulator();
+    let timed = Gemm::new(device);
+
+    let sizes = |default: &[usize]| match arguments.sizes.as_slice() {
+        [] => default.to_vec(),
+        sizes => sizes.to_vec(),
+    };
+    let counted_sizes = if on_gpu { vec![COUNTED_SIZE] } else { sizes(&[COUNTED_SIZE]) };
+    let simulated = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let mut entries = Vec::new();
+    for size in counted_sizes {
+        for &kernel in &kernels {
+            let resources = if own == Some(gpu) { timed.resources(kernel)? } else { None };
+            let registers = resources.map(|resources| Registers::Driver { count: resources.registers });
+            let blocks = kernel.blocks(size, size, size);
+            let count = || sweep::count(&simulated, kernel, size, gpu, registers);
+            entries.push(progress::launching(simulated.device(), blocks, count)?);
+        }
+    }
+
+    let mut times = Vec::new();
+    let mut cublas_said = None;
+    if on_gpu {
+        start_workers()?;
+        let cublas = match Cublas::open(timed.device()) {
+            Ok(cublas) => Some(cublas),
+            // It is for comparison only: without it the rest is worth having.
+            Err(error @ (CublasError::Missing | CublasError::NoFunction { .. } | CublasError::Failed { .. })) => {
+                cublas_said = Some(Err(error.to_string()));
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if let Some(cublas) = &cublas {
+            cublas_said = Some(Ok(cublas.description()));
+        }
+        for size in sizes(&TIMED_SIZES) {
+            let time = || sweep::time(&timed, cublas.as_ref(), &kernels, size);
+            times.push(progress::spinning(format!("checking and timing N = {size}"), time)?);
+        }
+    }
+
+    let machine = SweepMachine { device: info.name, simulated: !on_gpu, gpu, cublas: cublas_said };
+    let report = SweepReport::new(machine, entries, &times, arguments.language.get());
+    if let Some(output) = output {
+        output.write(|file| file.write_all(report.csv().as_bytes()))?;
+    }
+    Ok(report)
+}
