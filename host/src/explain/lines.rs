@@ -69,30 +69,19 @@ pub fn attribute(locations: &[Option<SourceLocation>], sources: &[Source<'_>]) -
     places
 }
 
-/// Adds `more` to `sum`, count by count.
-pub fn add(sum: &mut Counts, more: &Counts) {
-    sum.warp_instructions += more.warp_instructions;
-    sum.thread_instructions += more.thread_instructions;
-    sum.warp_fma += more.warp_fma;
-    sum.thread_fma += more.thread_fma;
-    sum.barriers += more.barriers;
-    add_traffic(&mut sum.shared_loads, &more.shared_loads);
-    add_traffic(&mut sum.shared_stores, &more.shared_stores);
-    add_traffic(&mut sum.global_loads, &more.global_loads);
-    add_traffic(&mut sum.global_stores, &more.global_stores);
+/// All accesses to shared memory together.
+pub fn shared(counts: &Counts) -> Traffic {
+    let mut sum = counts.shared_loads;
+    sum += counts.shared_stores;
+    sum += counts.shared_atomics;
+    sum
 }
 
-fn add_traffic(sum: &mut Traffic, more: &Traffic) {
-    sum.requests += more.requests;
-    sum.units += more.units;
-    sum.ideal += more.ideal;
-    sum.bytes += more.bytes;
-}
-
-/// Loads and stores together.
-pub fn both(loads: &Traffic, stores: &Traffic) -> Traffic {
-    let mut sum = *loads;
-    add_traffic(&mut sum, stores);
+/// All accesses to global memory together.
+pub fn global(counts: &Counts) -> Traffic {
+    let mut sum = counts.global_loads;
+    sum += counts.global_stores;
+    sum += counts.global_atomics;
     sum
 }
 
@@ -113,6 +102,7 @@ enum Kind {
     SharedStore,
     GlobalLoad,
     GlobalStore,
+    Atomic,
 }
 
 fn kind(counts: &Counts) -> Option<Kind> {
@@ -122,6 +112,7 @@ fn kind(counts: &Counts) -> Option<Kind> {
         (counts.shared_stores.requests, Kind::SharedStore),
         (counts.global_loads.requests, Kind::GlobalLoad),
         (counts.global_stores.requests, Kind::GlobalStore),
+        (counts.shared_atomics.requests + counts.global_atomics.requests, Kind::Atomic),
     ];
     kinds.into_iter().find_map(|(count, kind)| (count > 0).then_some(kind))
 }
@@ -134,7 +125,7 @@ pub fn listings(instructions: &[InstructionCosts], places: &[Option<Place>], sou
         let Some(Some(place)) = places.get(instruction.instruction as usize) else { continue };
         let tally = tallies.entry((place.file, place.line)).or_default();
         let executions = instruction.counts.warp_instructions;
-        add(&mut tally.counts, &instruction.counts);
+        tally.counts += instruction.counts;
         tally.most = tally.most.max(executions);
         if let (Some(column), Some(kind)) = (place.column, kind(&instruction.counts)) {
             *tally.columns.entry((column, kind)).or_default() += executions;
@@ -305,7 +296,7 @@ const LAST: u32 = 1;
     }
 
     fn costs(instruction: u32, counts: Counts) -> InstructionCosts {
-        InstructionCosts { instruction, ptx_line: instruction + 100, source: None, counts }
+        InstructionCosts { instruction, mnemonic: String::new(), ptx_line: instruction + 100, source: None, counts }
     }
 
     #[test]

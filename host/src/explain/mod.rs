@@ -271,9 +271,9 @@ pub fn block_needs(kernel: &Kernel, launch: &LaunchShape, registers: &Registers)
     }
 }
 
-/// Bytes of the sectors of global memory that requests touch, loads and stores.
+/// Bytes of the sectors of global memory that requests touch, in all directions.
 pub fn requested_bytes(counts: &Counts) -> u64 {
-    SECTOR_BYTES * (counts.global_loads.units + counts.global_stores.units)
+    SECTOR_BYTES * lines::global(counts).units
 }
 
 /// Bytes of A, B and C.

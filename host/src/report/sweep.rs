@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     Report,
-    explain::{CountFacts, GpuFacts, Ratios, RegisterFacts, TrafficFacts},
+    explain::{CountFacts, GpuFacts, Ratios, RegisterFacts},
     table,
 };
 use crate::{
@@ -194,7 +194,6 @@ impl SweepReport {
             say("kernel", "核函数"),
         ];
         let rows = self.counts.iter().map(|row| {
-            let shared = |of: fn(&TrafficFacts) -> u64| of(&row.total.shared_loads) + of(&row.total.shared_stores);
             let bound = if row.registers.count.is_none() { "<= " } else { "" };
             vec![
                 row.size.to_string(),
@@ -203,7 +202,7 @@ impl SweepReport {
                 row.shared_bytes.to_string(),
                 row.registers.count.map_or("?".to_owned(), |count| count.to_string()),
                 format!("{bound}{:.0} %", row.occupancy.share * 100.0),
-                table::count(shared(|traffic| traffic.units)),
+                table::count(row.total.shared().units),
                 row.ratios.bank_conflict_degree.map_or("-".to_owned(), |degree| format!("{degree:.2}")),
                 format!("{:.1}", row.ratios.global_bytes_per_output),
                 table::count(row.total.warp_instructions),

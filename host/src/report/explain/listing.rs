@@ -5,7 +5,7 @@ use ptx_simulator::observe::costs::Traffic;
 use super::text::Labels;
 use crate::{
     explain::{
-        lines::{Listing, SourceLine, both},
+        lines::{Listing, SourceLine, global, shared},
         roofline::SECTOR_BYTES,
     },
     report::table,
@@ -17,12 +17,12 @@ const SOURCE_WIDTH: usize = 76;
 /// All functions of all files as text.
 pub fn text(listings: &[Listing], labels: &Labels) -> String {
     let lines = || listings.iter().flat_map(|listing| listing.functions.iter().flatten());
-    let shared = lines().any(|line| line.counts.shared_loads.requests + line.counts.shared_stores.requests > 0);
+    let with_shared = lines().any(|line| shared(&line.counts).requests > 0);
     let mut rows = Vec::new();
     for listing in listings {
         let mut first = vec![""; 3];
         let mut second = vec![labels.times, labels.issued, labels.fma];
-        if shared {
+        if with_shared {
             first.extend([labels.shared, "", ""]);
             second.extend([labels.wavefronts, labels.ideal, labels.degree]);
         }
@@ -38,7 +38,7 @@ pub fn text(listings: &[Listing], labels: &Labels) -> String {
                 gap[rows[0].len() - 2] = "...".to_owned();
                 rows.push(gap);
             }
-            rows.extend(function.iter().flat_map(|line| line_rows(line, shared)));
+            rows.extend(function.iter().flat_map(|line| line_rows(line, with_shared)));
         }
         rows.push(vec![String::new(); rows[0].len()]);
     }
@@ -51,10 +51,10 @@ fn line_rows(line: &SourceLine, with_shared: bool) -> Vec<Vec<String>> {
     let counts = &line.counts;
     let mut cells = vec![some(line.executions), some(counts.warp_instructions), some(counts.warp_fma)];
     if with_shared {
-        let shared = both(&counts.shared_loads, &counts.shared_stores);
+        let shared = shared(counts);
         cells.extend([some(shared.units), some(shared.ideal), ratio(&shared, shared.units, shared.ideal)]);
     }
-    let global = both(&counts.global_loads, &counts.global_stores);
+    let global = global(counts);
     cells.extend([
         ratio(&global, global.units, global.requests),
         ratio(&global, global.ideal, global.requests),

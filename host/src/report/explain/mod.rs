@@ -12,7 +12,7 @@ use super::{Report, table};
 use crate::{
     explain::{
         Explanation, Registers,
-        lines::{Listing, SourceLine, both},
+        lines::{self, Listing, SourceLine},
         occupancy::{Limit, Occupancy},
         roofline::{Roofline, SECTOR_BYTES},
     },
@@ -142,6 +142,17 @@ pub struct TrafficFacts {
     pub bytes: u64,
 }
 
+impl TrafficFacts {
+    fn plus(&self, other: &TrafficFacts) -> TrafficFacts {
+        TrafficFacts {
+            requests: self.requests + other.requests,
+            units: self.units + other.units,
+            ideal: self.ideal + other.ideal,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
 impl From<&Traffic> for TrafficFacts {
     fn from(traffic: &Traffic) -> TrafficFacts {
         let Traffic { requests, units, ideal, bytes } = *traffic;
@@ -166,10 +177,26 @@ pub struct CountFacts {
     pub shared_loads: TrafficFacts,
     /// Stores to shared memory.
     pub shared_stores: TrafficFacts,
+    /// Atomics on shared memory.
+    pub shared_atomics: TrafficFacts,
     /// Loads from global memory.
     pub global_loads: TrafficFacts,
     /// Stores to global memory.
     pub global_stores: TrafficFacts,
+    /// Atomics on global memory.
+    pub global_atomics: TrafficFacts,
+}
+
+impl CountFacts {
+    /// All accesses to shared memory together.
+    pub fn shared(&self) -> TrafficFacts {
+        self.shared_loads.plus(&self.shared_stores).plus(&self.shared_atomics)
+    }
+
+    /// All accesses to global memory together.
+    pub fn global(&self) -> TrafficFacts {
+        self.global_loads.plus(&self.global_stores).plus(&self.global_atomics)
+    }
 }
 
 impl From<&Counts> for CountFacts {
@@ -182,8 +209,10 @@ impl From<&Counts> for CountFacts {
             barriers: counts.barriers,
             shared_loads: (&counts.shared_loads).into(),
             shared_stores: (&counts.shared_stores).into(),
+            shared_atomics: (&counts.shared_atomics).into(),
             global_loads: (&counts.global_loads).into(),
             global_stores: (&counts.global_stores).into(),
+            global_atomics: (&counts.global_atomics).into(),
         }
     }
 }
@@ -208,8 +237,7 @@ pub struct Ratios {
 impl Ratios {
     /// The ratios of a launch for an m x k by k x n product.
     pub fn new(counts: &Counts, [m, n, k]: [usize; 3]) -> Ratios {
-        let shared = both(&counts.shared_loads, &counts.shared_stores);
-        let global = both(&counts.global_loads, &counts.global_stores);
+        let (shared, global) = (lines::shared(counts), lines::global(counts));
         let by_ideal = |traffic: &Traffic| (traffic.ideal > 0).then(|| traffic.units as f64 / traffic.ideal as f64);
         let global_bytes = global.units * SECTOR_BYTES;
         let inputs = m as f64 * k as f64 + k as f64 * n as f64;
@@ -243,6 +271,8 @@ pub struct LineFacts {
 pub struct InstructionFacts {
     /// Its index in the kernel's code.
     pub instruction: u32,
+    /// The instruction with its modifiers.
+    pub mnemonic: String,
     /// Its line in the PTX text.
     pub ptx_line: u32,
     /// The kernel's source line that it belongs to.
@@ -290,6 +320,7 @@ impl ExplainReport {
         });
         let instructions = counted.instructions.iter().map(|instruction| InstructionFacts {
             instruction: instruction.instruction,
+            mnemonic: instruction.mnemonic.clone(),
             ptx_line: instruction.ptx_line,
             line: places.get(instruction.instruction as usize).copied().flatten().map(|place| place.line),
             source: instruction.source.as_ref().map(ToString::to_string),
@@ -366,14 +397,12 @@ impl ExplainReport {
             ),
         ];
         if let Some(degree) = ratios.bank_conflict_degree {
-            let sum = |of: fn(&TrafficFacts) -> u64| counted(of(&total.shared_loads) + of(&total.shared_stores));
-            let (requests, units, ideal) = (sum(|t| t.requests), sum(|t| t.units), sum(|t| t.ideal));
+            let shared = total.shared();
+            let [requests, units, ideal] = [shared.requests, shared.units, shared.ideal].map(counted);
             facts.push((labels.shared_accesses, text::shared_accesses(&requests, &units, &ideal, degree, language)));
         }
-        let sum = |of: fn(&TrafficFacts) -> u64| of(&total.global_loads) + of(&total.global_stores);
-        let requests = sum(|traffic| traffic.requests);
-        let per_request = |units: u64| units as f64 / requests.max(1) as f64;
-        let (sectors, ideal) = (per_request(sum(|traffic| traffic.units)), per_request(sum(|traffic| traffic.ideal)));
+        let TrafficFacts { requests, units, ideal, .. } = total.global();
+        let [sectors, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
         facts.push((labels.global_accesses, text::global_accesses(&counted(requests), sectors, ideal, language)));
         let traffic = text::traffic(
             ratios.global_bytes,
@@ -435,8 +464,8 @@ impl Report for ExplainReport {
 
 /// What stands out among the lines: the worst bank conflict and the worst waste of sectors.
 fn notes(lines: &[(&str, &SourceLine)], language: Language) -> Vec<String> {
-    let shared = |line: &SourceLine| both(&line.counts.shared_loads, &line.counts.shared_stores);
-    let global = |line: &SourceLine| both(&line.counts.global_loads, &line.counts.global_stores);
+    let shared = |line: &SourceLine| lines::shared(&line.counts);
+    let global = |line: &SourceLine| lines::global(&line.counts);
     // The largest excess, not the largest ratio: a bad line that is executed once costs little.
     let worst = |traffic: fn(&SourceLine) -> Traffic| {
         let noteworthy = |line: &SourceLine| traffic(line).units as f64 > NOTEWORTHY * traffic(line).ideal as f64;
