@@ -15,8 +15,9 @@ use crate::{
     cublas::{Cublas, CublasError},
     device::DeviceError,
     explain::{
-        self, ExplainError, Registers,
+        self, ExplainError,
         occupancy::{self, Occupancy},
+        registers::Registers,
     },
     gemm::{DeviceMatrix, Gemm, GemmError},
     gpus::Gpu,
@@ -93,7 +94,7 @@ pub fn family() -> Vec<&'static Kernel> {
 }
 
 /// Counts what one launch of `kernel` for `size` x `size` matrices costs, `gemm` being on the simulator, and applies the
-/// limits of `gpu`. `registers` are used if given, else NVIDIA's assembler is asked.
+/// limits of `gpu` to it and its `registers`.
 ///
 /// # Errors
 ///
@@ -103,10 +104,9 @@ pub fn count(
     kernel: &'static Kernel,
     size: usize,
     gpu: &Gpu,
-    registers: Option<Registers>,
+    registers: Registers,
 ) -> Result<Entry, ExplainError> {
     let counted = explain::count(gemm, kernel, [size; 3])?;
-    let registers = registers.unwrap_or_else(|| Registers::assembled(gemm.ptx(kernel.architecture), kernel, gpu));
     let needs = explain::block_needs(kernel, &counted.launch, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
     Ok(Entry { kernel, size, counts: counted.total, registers, occupancy })

@@ -3,13 +3,13 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use gpu_kernels::Kernel;
+use gpu_kernels::{Architecture, Kernel};
 use host::{
     cublas::{Cublas, CublasError},
     device::{Device, DeviceSelector},
-    explain::Registers,
+    explain::registers::{Assembly, Registers},
     gemm::Gemm,
-    gpus,
+    gpus::{self, Gpu},
     matrix::OutputFile,
     plan,
     report::{SweepMachine, SweepReport},
@@ -46,13 +46,12 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
     };
     let counted_sizes = if on_gpu { vec![COUNTED_SIZE] } else { sizes(&[COUNTED_SIZE]) };
     let simulated = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let registers = registers(&timed, &kernels, gpu, own == Some(gpu))?;
     let mut entries = Vec::new();
     for size in counted_sizes {
-        for &kernel in &kernels {
-            let resources = if own == Some(gpu) { timed.resources(kernel)? } else { None };
-            let registers = resources.map(|resources| Registers::Driver { count: resources.registers });
+        for (&kernel, registers) in kernels.iter().zip(&registers) {
             let blocks = kernel.blocks(size, size, size);
-            let count = || sweep::count(&simulated, kernel, size, gpu, registers);
+            let count = || sweep::count(&simulated, kernel, size, gpu, registers.clone());
             entries.push(progress::launching(simulated.device(), blocks, count)?);
         }
     }
@@ -85,4 +84,26 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
         output.write(|file| file.write_all(report.csv().as_bytes()))?;
     }
     Ok(report)
+}
+
+/// The registers of each kernel on `gpu`: the driver says if it is the one here, else NVIDIA's assembler is asked.
+fn registers(gemm: &Gemm, kernels: &[&Kernel], gpu: &Gpu, here: bool) -> anyhow::Result<Vec<Registers>> {
+    let mut assemblies: Vec<(Architecture, Assembly)> = Vec::new();
+    let mut all = Vec::new();
+    for kernel in kernels {
+        let resources = if here { gemm.resources(kernel)? } else { None };
+        all.push(match resources {
+            Some(resources) => Registers::Driver { count: resources.registers },
+            None => {
+                let known = assemblies.iter().position(|(level, _)| *level == kernel.architecture);
+                let index = known.unwrap_or_else(|| {
+                    let assembly = Assembly::new(gemm.ptx(kernel.architecture), &gpu.architecture());
+                    assemblies.push((kernel.architecture, assembly));
+                    assemblies.len() - 1
+                });
+                assemblies[index].1.registers(kernel.entry)
+            }
+        });
+    }
+    Ok(all)
 }

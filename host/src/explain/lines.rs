@@ -12,7 +12,7 @@ use ptx_simulator::{
 pub type Source<'a> = (&'a str, &'a str);
 
 /// The source line that an instruction belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Index of the file in the list of sources.
     pub file: usize,

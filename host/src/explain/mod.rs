@@ -33,7 +33,7 @@ use crate::{
 
 use lines::{Listing, Place, Source};
 use occupancy::{BlockNeeds, Occupancy};
-use registers::AssemblerError;
+use registers::{Assembly, Registers};
 use roofline::{Roofline, SECTOR_BYTES};
 
 /// Why a kernel can't be explained.
@@ -73,52 +73,6 @@ pub struct Counted {
     pub locations: Vec<Option<SourceLocation>>,
 }
 
-/// The registers of a thread and who says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Registers {
-    /// As the driver has compiled the kernel.
-    Driver {
-        /// Registers of a thread.
-        count: u32,
-    },
-    /// As NVIDIA's assembler compiles the kernel for the GPU in question.
-    Assembler {
-        /// Registers of a thread.
-        count: u32,
-        /// Bytes that a thread writes to memory because the registers don't suffice.
-        spill_bytes: u32,
-    },
-    /// Nobody could say.
-    Unknown {
-        /// Why not.
-        reason: String,
-    },
-}
-
-impl Registers {
-    /// Their number, if it's known.
-    pub fn count(&self) -> Option<u32> {
-        match self {
-            Registers::Driver { count } | Registers::Assembler { count, .. } => Some(*count),
-            Registers::Unknown { .. } => None,
-        }
-    }
-
-    /// What NVIDIA's assembler says of `kernel` for `gpu`.
-    pub fn assembled(ptx: &str, kernel: &Kernel, gpu: &Gpu) -> Registers {
-        match registers::assemble(ptx, &gpu.architecture()) {
-            Ok(kernels) => kernels.get(kernel.entry).map_or_else(
-                || Registers::Unknown { reason: format!("ptxas says nothing of {}", kernel.entry) },
-                |found| Registers::Assembler { count: found.registers, spill_bytes: found.spill_bytes },
-            ),
-            Err(error @ AssemblerError::Missing) => {
-                Registers::Unknown { reason: format!("this takes NVIDIA's assembler or a GPU, and {error}") }
-            }
-            Err(error) => Registers::Unknown { reason: error.to_string() },
-        }
-    }
-}
-
 /// What a GPU's driver and its clock say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
@@ -143,6 +97,8 @@ pub struct Explanation {
     pub shape: [usize; 3],
     /// What the launch costs.
     pub counted: Counted,
+    /// The names of the files that `places` counts.
+    pub files: Vec<String>,
     /// The source line of each instruction of the kernel.
     pub places: Vec<Option<Place>>,
     /// The source with what each line costs; empty if the PTX has no line directives for it.
@@ -240,7 +196,7 @@ pub fn explain(
     let same_gpu = |measured: &&Measured| gpu.is_called(&measured.device);
     let registers = match measured.as_ref().filter(same_gpu) {
         Some(measured) => Registers::Driver { count: measured.registers },
-        None => Registers::assembled(gemm.ptx(kernel.architecture), kernel, gpu),
+        None => Assembly::new(gemm.ptx(kernel.architecture), &gpu.architecture()).registers(kernel.entry),
     };
     let needs = block_needs(kernel, &counted.launch, &registers);
     let [m, n, k] = shape;
@@ -252,6 +208,7 @@ pub fn explain(
         kernel: *kernel,
         shape,
         counted,
+        files: sources.iter().map(|(name, _)| (*name).to_owned()).collect(),
         places,
         listings,
         gpu,

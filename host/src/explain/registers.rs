@@ -20,6 +20,65 @@ pub struct Assembled {
     pub spill_bytes: u32,
 }
 
+/// The registers of a thread and who says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Registers {
+    /// As the driver has compiled the kernel.
+    Driver {
+        /// Registers of a thread.
+        count: u32,
+    },
+    /// As NVIDIA's assembler compiles the kernel for the GPU in question.
+    Assembler {
+        /// Registers of a thread.
+        count: u32,
+        /// Bytes that a thread writes to memory because the registers don't suffice.
+        spill_bytes: u32,
+    },
+    /// There is neither the GPU in question nor an assembler.
+    Unknown,
+    /// The assembler doesn't say.
+    Refused {
+        /// What it says instead.
+        reason: String,
+    },
+}
+
+impl Registers {
+    /// Their number, if it's known.
+    pub fn count(&self) -> Option<u32> {
+        match self {
+            Registers::Driver { count } | Registers::Assembler { count, .. } => Some(*count),
+            Registers::Unknown | Registers::Refused { .. } => None,
+        }
+    }
+}
+
+/// A module, assembled for one architecture: asked once for all its kernels.
+#[derive(Debug)]
+pub struct Assembly {
+    kernels: Result<HashMap<String, Assembled>, AssemblerError>,
+}
+
+impl Assembly {
+    /// Assembles `ptx` for an architecture such as `sm_90`, if there is an assembler.
+    pub fn new(ptx: &str, architecture: &str) -> Assembly {
+        Assembly { kernels: assemble(ptx, architecture) }
+    }
+
+    /// The registers of the kernel of that entry name.
+    pub fn registers(&self, entry: &str) -> Registers {
+        match &self.kernels {
+            Ok(kernels) => kernels.get(entry).map_or_else(
+                || Registers::Refused { reason: format!("ptxas says nothing of {entry}") },
+                |found| Registers::Assembler { count: found.registers, spill_bytes: found.spill_bytes },
+            ),
+            Err(AssemblerError::Missing) => Registers::Unknown,
+            Err(error) => Registers::Refused { reason: error.to_string() },
+        }
+    }
+}
+
 /// Why there is no count.
 #[derive(Debug, thiserror::Error)]
 pub enum AssemblerError {

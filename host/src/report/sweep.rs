@@ -110,7 +110,7 @@ pub struct Best {
 impl SweepReport {
     /// The report on what was counted and measured.
     pub fn new(machine: SweepMachine, entries: Vec<Entry>, times: &[Times], language: Language) -> SweepReport {
-        let counts: Vec<CountRow> = entries.into_iter().map(CountRow::new).collect();
+        let counts: Vec<CountRow> = entries.into_iter().map(|entry| CountRow::new(entry, language)).collect();
         let rows: Vec<TimeRow> = times.iter().flat_map(time_rows).collect();
         let best: Vec<Best> =
             sweep::best(times).into_iter().map(|(size, kernel)| Best { size, kernel: kernel.name }).collect();
@@ -180,6 +180,7 @@ impl SweepReport {
     fn count_table(&self) -> String {
         let say = |english: &str, chinese: &str| self.language.choose(english, chinese).to_owned();
         let headers = vec![
+            say("kernel", "核函数"),
             say("N", "N"),
             say("tile m x n x k", "分块 m x n x k"),
             say("threads", "线程"),
@@ -191,11 +192,11 @@ impl SweepReport {
             say("global bytes per output", "每个输出的全局内存字节"),
             say("instructions", "指令数"),
             say("fma", "fma 占比"),
-            say("kernel", "核函数"),
         ];
         let rows = self.counts.iter().map(|row| {
             let bound = if row.registers.count.is_none() { "<= " } else { "" };
             vec![
+                row.kernel.to_owned(),
                 row.size.to_string(),
                 table::times(&row.tile),
                 row.threads.to_string(),
@@ -207,21 +208,21 @@ impl SweepReport {
                 format!("{:.1}", row.ratios.global_bytes_per_output),
                 table::count(row.total.warp_instructions),
                 format!("{:.1} %", row.ratios.fma_share * 100.0),
-                row.kernel.to_owned(),
             ]
         });
-        table::numbers([headers].into_iter().chain(rows))
+        table::numbers(0, [headers].into_iter().chain(rows))
     }
 
     fn time_table(&self) -> String {
         let say = |english: &str, chinese: &str| self.language.choose(english, chinese).to_owned();
-        let mut headers = vec![say("N", "N"), say("ms", "毫秒"), say("TFLOP/s", "TFLOP/s")];
+        let mut headers = vec![say("kernel", "核函数"), say("N", "N"), say("ms", "毫秒"), say("TFLOP/s", "TFLOP/s")];
         if self.cublas.is_some() {
             headers.push(say("of cuBLAS", "相对 cuBLAS"));
         }
-        headers.extend([say("product", "结果"), say("kernel", "核函数")]);
+        headers.push(say("product", "结果"));
         let rows = self.times.iter().map(|row| {
             let mut cells = vec![
+                row.kernel.to_owned(),
                 row.size.to_string(),
                 format!("{:.4}", row.seconds * 1e3),
                 format!("{:.2}", row.operations_per_second / 1e12),
@@ -234,10 +235,9 @@ impl SweepReport {
                 Some(true) => say("right", "正确"),
                 Some(false) => say("WRONG", "错误"),
             });
-            cells.push(row.kernel.to_owned());
             cells
         });
-        table::numbers([headers].into_iter().chain(rows))
+        table::numbers(0, [headers].into_iter().chain(rows))
     }
 
     /// What the tables are about, a sentence each.
@@ -251,8 +251,8 @@ impl SweepReport {
         }];
         let unknown = self.counts.iter().find_map(|row| row.registers.unknown_because.as_deref());
         lines.extend(unknown.map(|reason| match language {
-            Language::En => format!("Registers are unknown, so that occupancy is an upper bound: {reason}."),
-            Language::Zh => format!("寄存器数未知，占用率只是上界：{reason}。"),
+            Language::En => format!("Occupancy is an upper bound: the number of registers is {reason}."),
+            Language::Zh => format!("占用率只是上界，因为寄存器数{reason}。"),
         }));
         lines
     }
@@ -291,7 +291,7 @@ impl Report for SweepReport {
 }
 
 impl CountRow {
-    fn new(entry: Entry) -> CountRow {
+    fn new(entry: Entry, language: Language) -> CountRow {
         let Entry { kernel, size, counts, registers, occupancy } = entry;
         CountRow {
             kernel: kernel.name,
@@ -299,7 +299,7 @@ impl CountRow {
             threads: kernel.block.iter().product(),
             size,
             shared_bytes: kernel.shared_bytes,
-            registers: RegisterFacts::new(&registers),
+            registers: RegisterFacts::new(&registers, language),
             occupancy,
             total: (&counts).into(),
             ratios: Ratios::new(&counts, [size; 3]),
@@ -356,16 +356,24 @@ fn by_counts(counts: &[CountRow], language: Language) -> String {
     let fewest_bytes = by(|row| row.ratios.global_bytes_per_output / row.size as f64);
     let fewest_instructions = by(|row| row.total.warp_instructions as f64 / (row.size as f64).powi(3));
     let (Some(bytes), Some(instructions)) = (fewest_bytes, fewest_instructions) else { return String::new() };
-    let per_output = bytes.ratios.global_bytes_per_output;
+    let (per_output, size) = (bytes.ratios.global_bytes_per_output, bytes.size);
+    let (bytes, instructions) = (bytes.kernel, instructions.kernel);
+    let other = bytes != instructions;
     match language {
-        Language::En => format!(
-            "Which tile is fastest takes a GPU to say. By the counts {} asks global memory for the fewest bytes ({per_output:.1} per output at N = {}) and {} issues the fewest instructions.",
-            bytes.kernel, bytes.size, instructions.kernel
-        ),
-        Language::Zh => format!(
-            "哪种分块最快要在 GPU 上实测才知道。仅看计数：{} 向全局内存请求的字节最少（N = {} 时每个输出 {per_output:.1} 字节），{} 发射的指令最少。",
-            bytes.kernel, bytes.size, instructions.kernel
-        ),
+        Language::En => {
+            let other = if other { format!("{instructions} ") } else { String::new() };
+            format!(
+                "Which tile is fastest takes a GPU to say. By the counts {bytes} asks global memory for the fewest bytes \
+                 ({per_output:.1} per output at N = {size}) and {other}issues the fewest instructions."
+            )
+        }
+        Language::Zh => {
+            let other = if other { format!("{instructions} ") } else { "也".to_owned() };
+            format!(
+                "哪种分块最快，要在 GPU 上实测才知道。仅看计数：{bytes} 向全局内存请求的字节最少（N = {size} 时每个输出 \
+                 {per_output:.1} 字节），{other}发射的指令最少。"
+            )
+        }
     }
 }
 

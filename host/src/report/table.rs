@@ -15,17 +15,17 @@ pub fn columns(rows: impl IntoIterator<Item = Vec<String>>) -> String {
     table.trim_fmt()
 }
 
-/// Rows of numbers and, in the last column, text: numbers stand at the right of their columns.
-pub fn numbers(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+/// Rows of numbers, which stand at the right of their columns, with one column of text.
+pub fn numbers(text: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for row in rows {
         table.add_row(row);
     }
-    let last = table.column_count().saturating_sub(1);
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index + 1 == last { 2 } else { 1 }));
-        if index < last {
+        // The text stands apart, on whichever side numbers are.
+        column.set_padding((0, if index == text || index + 1 == text { 2 } else { 1 }));
+        if index != text {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

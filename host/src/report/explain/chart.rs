@@ -4,6 +4,7 @@ use super::text::Labels;
 use crate::explain::roofline::Roofline;
 
 const COLUMNS: usize = 72;
+/// Rows of the chart, about.
 const ROWS: usize = 12;
 
 /// A range of numbers on a logarithmic axis.
@@ -20,6 +21,12 @@ impl Axis {
         let (low, high) =
             logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| (low.min(log), high.max(log)));
         Axis { low: (low - room).floor(), high: (high + room).ceil(), cells }
+    }
+
+    /// The same axis with a whole number of cells for each doubling, about as many as before.
+    fn with_whole_doublings(self) -> Axis {
+        let doublings = (self.high - self.low).max(1.0) as usize;
+        Axis { cells: doublings * (self.cells / doublings).max(1) + 1, ..self }
     }
 
     /// The cell of a number, which is kept inside the axis.
@@ -53,9 +60,10 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     let intensities: Vec<f64> = marks.iter().map(|mark| mark.1).chain([roofline.ridge]).collect();
     let x = Axis::around(&intensities, 1.0, COLUMNS);
     let speeds: Vec<f64> = marks.iter().map(|mark| mark.2).chain([roofline.peak, roofline.roof(x.number(0))]).collect();
-    let y = Axis::around(&speeds, 0.3, ROWS);
+    let y = Axis::around(&speeds, 0.2, ROWS).with_whole_doublings();
+    let (rows, doublings) = (y.cells, (y.high - y.low) as usize);
 
-    let mut cells = vec![vec![' '; COLUMNS]; ROWS];
+    let mut cells = vec![vec![' '; COLUMNS]; rows];
     for column in 0..COLUMNS {
         let intensity = x.number(column);
         let line = if intensity < roofline.ridge { '/' } else { '-' };
@@ -67,7 +75,8 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
 
     let mut text = format!("{:>9}\n", labels.chart_y);
     for (row, line) in cells.iter().enumerate().rev() {
-        let labelled = row % 3 == 0 || row == ROWS - 1;
+        // One label per doubling.
+        let labelled = row % ((rows - 1) / doublings.max(1)).max(1) == 0;
         let label = if labelled { number(y.number(row) / 1e12) } else { String::new() };
         text.push_str(&format!("{label:>9} |{}\n", line.iter().collect::<String>().trim_end()));
     }

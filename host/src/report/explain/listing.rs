@@ -42,7 +42,8 @@ pub fn text(listings: &[Listing], labels: &Labels) -> String {
         }
         rows.push(vec![String::new(); rows[0].len()]);
     }
-    table::numbers(rows).trim_end().to_owned()
+    let text = rows[0].len() - 1;
+    table::numbers(text, rows).trim_end().to_owned()
 }
 
 /// A line of source: the first row has its costs, further rows the rest of its text.

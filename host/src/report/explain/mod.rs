@@ -5,15 +5,18 @@ mod listing;
 mod picture;
 mod text;
 
+use std::collections::BTreeMap;
+
 use ptx_simulator::observe::costs::{Counts, Traffic};
 use serde::Serialize;
 
 use super::{Report, table};
 use crate::{
     explain::{
-        Explanation, Registers,
-        lines::{self, Listing, SourceLine},
+        Counted, Explanation,
+        lines::{self, Listing, Place},
         occupancy::{Limit, Occupancy},
+        registers::Registers,
         roofline::{Roofline, SECTOR_BYTES},
     },
     gpus::Gpu,
@@ -119,12 +122,13 @@ pub struct RegisterFacts {
 
 impl RegisterFacts {
     /// The facts of `registers`.
-    pub fn new(registers: &Registers) -> RegisterFacts {
-        let (source, spill_bytes, unknown_because) = match registers {
-            Registers::Driver { .. } => (Some("driver"), None, None),
-            Registers::Assembler { spill_bytes, .. } => (Some("ptxas"), Some(*spill_bytes), None),
-            Registers::Unknown { reason } => (None, None, Some(reason.clone())),
+    pub fn new(registers: &Registers, language: Language) -> RegisterFacts {
+        let (source, spill_bytes) = match registers {
+            Registers::Driver { .. } => (Some("driver"), None),
+            Registers::Assembler { spill_bytes, .. } => (Some("ptxas"), Some(*spill_bytes)),
+            Registers::Unknown | Registers::Refused { .. } => (None, None),
         };
+        let unknown_because = text::no_registers(registers, language);
         RegisterFacts { count: registers.count(), source, spill_bytes, unknown_because }
     }
 }
@@ -304,9 +308,22 @@ pub struct MeasuredFacts {
 impl ExplainReport {
     /// The report on an explained kernel.
     pub fn new(explanation: Explanation, language: Language) -> ExplainReport {
-        let Explanation { kernel, shape, counted, places, listings, gpu, registers, occupancy, roofline, measured } =
-            explanation;
+        let Explanation {
+            kernel,
+            shape,
+            counted,
+            files,
+            places,
+            listings,
+            gpu,
+            registers,
+            occupancy,
+            roofline,
+            measured,
+        } = explanation;
+        let files: Vec<&str> = files.iter().map(String::as_str).collect();
         let [m, n, k] = shape;
+        let notes = notes(&spots(&counted, &places, &files), language);
         let file_lines = || {
             listings
                 .iter()
@@ -336,7 +353,7 @@ impl ExplainReport {
             block: counted.launch.block,
             shared_bytes: kernel.shared_bytes + counted.launch.dynamic_shared_bytes,
             gpu: GpuFacts::new(gpu),
-            registers: RegisterFacts::new(&registers),
+            registers: RegisterFacts::new(&registers, language),
             total: (&counted.total).into(),
             ratios: Ratios::new(&counted.total, shape),
             lines: lines.collect(),
@@ -352,7 +369,7 @@ impl ExplainReport {
                     blocks_per_multiprocessor: measured.blocks_per_multiprocessor,
                 }
             }),
-            notes: notes(&file_lines().collect::<Vec<_>>(), language),
+            notes,
             svg: None,
             occupancy,
             roofline,
@@ -462,30 +479,55 @@ impl Report for ExplainReport {
     }
 }
 
-/// What stands out among the lines: the worst bank conflict and the worst waste of sectors.
-fn notes(lines: &[(&str, &SourceLine)], language: Language) -> Vec<String> {
-    let shared = |line: &SourceLine| lines::shared(&line.counts);
-    let global = |line: &SourceLine| lines::global(&line.counts);
-    // The largest excess, not the largest ratio: a bad line that is executed once costs little.
-    let worst = |traffic: fn(&SourceLine) -> Traffic| {
-        let noteworthy = |line: &SourceLine| traffic(line).units as f64 > NOTEWORTHY * traffic(line).ideal as f64;
-        let excess = |line: &SourceLine| traffic(line).units.saturating_sub(traffic(line).ideal);
-        lines.iter().filter(|(_, line)| noteworthy(line)).max_by_key(|(_, line)| excess(line))
-    };
-    let place = |file: &str, line: &SourceLine| format!("{file}:{}", line.number);
-    let mut notes = Vec::new();
-    if let Some((file, line)) = worst(shared) {
-        let Traffic { units, ideal, .. } = shared(line);
-        let degree = units as f64 / ideal.max(1) as f64;
-        let (units, ideal) = (table::count(units), table::count(ideal));
-        notes.push(text::worst_conflict(&place(file, line), degree, &units, &ideal, language));
+/// What one kind of access at one place of the source costs, all its copies together.
+struct Spot<'a> {
+    file: &'a str,
+    line: u32,
+    column: Option<u32>,
+    mnemonic: &'a str,
+    counts: Counts,
+}
+
+impl Spot<'_> {
+    fn place(&self) -> String {
+        let column = self.column.filter(|column| *column > 0).map_or(String::new(), |column| format!(":{column}"));
+        format!("{}:{}{column}", self.file, self.line)
     }
-    if let Some((file, line)) = worst(global) {
-        let Traffic { requests, units, ideal, .. } = global(line);
-        let per_request = |units: u64| units as f64 / requests.max(1) as f64;
+}
+
+/// What stands out: the access with the worst bank conflicts and the one that wastes most sectors.
+fn notes(spots: &[Spot<'_>], language: Language) -> Vec<String> {
+    // The largest excess, not the largest ratio: a bad line that is executed once costs little.
+    let worst = |traffic: fn(&Counts) -> Traffic| {
+        let traffic = move |spot: &Spot<'_>| traffic(&spot.counts);
+        let noteworthy = |spot: &&Spot<'_>| traffic(spot).units as f64 > NOTEWORTHY * traffic(spot).ideal as f64;
+        let excess = |spot: &&Spot<'_>| traffic(spot).units.saturating_sub(traffic(spot).ideal);
+        spots.iter().filter(noteworthy).max_by_key(excess).map(|spot| (spot, traffic(spot)))
+    };
+    let mut notes = Vec::new();
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::shared) {
+        let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
+        notes.push(text::worst_conflict(&spot.place(), spot.mnemonic, units, ideal, language));
+    }
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::global) {
         let wasted = (units - ideal) * SECTOR_BYTES;
-        let place = place(file, line);
-        notes.push(text::worst_coalescing(&place, per_request(units), per_request(ideal), wasted, language));
+        let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
+        notes.push(text::worst_coalescing(&spot.place(), spot.mnemonic, units, ideal, wasted, language));
     }
     notes
+}
+
+/// The accesses of a launch by their place in the source.
+fn spots<'a>(counted: &'a Counted, places: &[Option<Place>], sources: &[&'a str]) -> Vec<Spot<'a>> {
+    let mut spots: BTreeMap<(Place, &str), Counts> = BTreeMap::new();
+    for instruction in &counted.instructions {
+        if let Some(Some(place)) = places.get(instruction.instruction as usize) {
+            *spots.entry((*place, &instruction.mnemonic)).or_default() += instruction.counts;
+        }
+    }
+    let spot = |((place, mnemonic), counts): ((Place, &'a str), Counts)| {
+        let file = sources.get(place.file).copied().unwrap_or_default();
+        Spot { file, line: place.line, column: place.column, mnemonic, counts }
+    };
+    spots.into_iter().map(spot).collect()
 }

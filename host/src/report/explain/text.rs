@@ -1,7 +1,7 @@
 //! What `explain` says, in English and in Chinese.
 
 use crate::{
-    explain::{Registers, occupancy::Resource},
+    explain::{occupancy::Resource, registers::Registers},
     language::Language,
     report::table::binary_bytes,
 };
@@ -73,9 +73,9 @@ const ENGLISH: Labels = Labels {
     bytes: "bytes",
     line: "line",
     legend: &[
-        "times: how often a warp came to the line. issued: PTX instructions of the line, counted per warp; fma: the fused multiply-adds among them.",
+        "times: how often a warp came to the line (copies of an unrolled loop together, accesses that the compiler joined once). issued: PTX instructions of the line, counted per warp; fma: the fused multiply-adds among them.",
         "waves: wavefronts, passes over the 32 banks that the shared accesses took; ideal: the fewest possible; degree: the first by the second, 1 is free of conflicts.",
-        "sec/req: sectors of 32 bytes that a request of a warp touches; ideal: the fewest that hold what it asks for; bytes: all these sectors, loads and stores.",
+        "sec/req: sectors of 32 bytes that a request of a warp touches; ideal: the fewest that hold what it asks for; bytes: of all these sectors.",
     ],
     chart_x: "floating-point operations per byte of global memory",
     chart_y: "TFLOP/s",
@@ -112,9 +112,9 @@ const CHINESE: Labels = Labels {
     bytes: "字节",
     line: "行号",
     legend: &[
-        "次数：有多少次 warp 执行到这一行。发射：该行发射的 PTX 指令数，按 warp 计；fma：其中的融合乘加指令。",
+        "次数：有多少次 warp 执行到这一行（循环展开的各份合计，编译器合并的访问只计一次）。发射：该行发射的 PTX 指令数，按 warp 计；fma：其中的融合乘加指令。",
         "波前：共享内存访问占用 32 个存储体的轮数（wavefront）；理想：最少需要的轮数；冲突度：两者之比，1 表示没有存储体冲突。",
-        "扇区/请求：warp 的一次请求触及的 32 字节扇区数；理想：装下所需数据的最少扇区数；字节：这些扇区的总字节数，读写合计。",
+        "扇区/请求：warp 的一次请求触及的 32 字节扇区数；理想：装下所需数据的最少扇区数；字节：这些扇区的总字节数。",
     ],
     chart_x: "每字节全局内存流量对应的浮点运算数",
     chart_y: "TFLOP/s",
@@ -185,8 +185,25 @@ pub fn registers(registers: &Registers, architecture: &str, language: Language) 
             };
             format!("每个线程 {count} 个（ptxas，{architecture}；{spills}）")
         }
-        (Registers::Unknown { reason }, Language::En) => format!("unknown: {reason}"),
-        (Registers::Unknown { reason }, Language::Zh) => format!("未知：{reason}"),
+        (Registers::Unknown | Registers::Refused { .. }, _) => no_registers(registers, language).unwrap_or_default(),
+    }
+}
+
+/// Why the number of registers is unknown, if it is.
+pub fn no_registers(registers: &Registers, language: Language) -> Option<String> {
+    match (registers, language) {
+        (Registers::Unknown, Language::En) => Some(
+            "unknown without a GPU or NVIDIA's assembler: there is no ptxas in PATH, CUDA_HOME/bin, CUDA_PATH/bin or \
+             /usr/local/cuda/bin"
+                .to_owned(),
+        ),
+        (Registers::Unknown, Language::Zh) => Some(
+            "未知：需要 GPU 或 NVIDIA 的汇编器，而 PATH、CUDA_HOME/bin、CUDA_PATH/bin 和 /usr/local/cuda/bin 中都没有 ptxas"
+                .to_owned(),
+        ),
+        (Registers::Refused { reason }, Language::En) => Some(format!("unknown: {reason}")),
+        (Registers::Refused { reason }, Language::Zh) => Some(format!("未知：{reason}")),
+        (Registers::Driver { .. } | Registers::Assembler { .. }, _) => None,
     }
 }
 
@@ -317,27 +334,39 @@ pub fn measured(device: &str, milliseconds: f64, teraflops: f64, launches: usize
     }
 }
 
-/// The line with the worst bank conflict.
-pub fn worst_conflict(place: &str, degree: f64, wavefronts: &str, ideal: &str, language: Language) -> String {
+/// The access with the worst bank conflict.
+pub fn worst_conflict(place: &str, mnemonic: &str, wavefronts: f64, ideal: f64, language: Language) -> String {
+    let degree = wavefronts / ideal;
     match language {
         Language::En => format!(
-            "Bank conflict: the shared accesses of {place} take {wavefronts} wavefronts where {ideal} would do, {degree:.1} times as many: lanes of a warp ask one bank for different words, and these are served one after the other."
+            "Bank conflict: {mnemonic} of {place} takes {wavefronts:.1} wavefronts a request where {ideal:.1} would do, \
+             {degree:.1} times as many: lanes of a warp ask one bank for different words, which are served in turn."
         ),
         Language::Zh => format!(
-            "存储体冲突：{place} 的共享内存访问占用 {wavefronts} 个波前，而 {ideal} 个就够了，是后者的 {degree:.1} 倍。同一个 warp 的线程向同一个存储体请求不同的字，只能依次服务。"
+            "存储体冲突：{place} 处的 {mnemonic} 每次请求占用 {wavefronts:.1} 个波前，而 {ideal:.1} 个就够了，是后者的 {degree:.1} 倍。\
+             同一个 warp 的线程向同一个存储体请求不同的字，只能依次服务。"
         ),
     }
 }
 
-/// The line that wastes most of its sectors.
-pub fn worst_coalescing(place: &str, sectors: f64, ideal: f64, wasted: u64, language: Language) -> String {
+/// The access that wastes most of its sectors.
+pub fn worst_coalescing(
+    place: &str,
+    mnemonic: &str,
+    sectors: f64,
+    ideal: f64,
+    wasted: u64,
+    language: Language,
+) -> String {
     let wasted = binary_bytes(wasted);
     match language {
         Language::En => format!(
-            "Not coalesced: a request of {place} touches {sectors:.1} sectors on average where {ideal:.1} would hold what it asks for; {wasted} are moved in vain."
+            "Not coalesced: {mnemonic} of {place} touches {sectors:.1} sectors a request where {ideal:.1} would hold what \
+             it asks for; {wasted} in all are asked for in vain, unless a cache keeps them until they are needed."
         ),
         Language::Zh => format!(
-            "访问未合并：{place} 的一次请求平均触及 {sectors:.1} 个扇区，而所需数据只需 {ideal:.1} 个扇区，白白搬运了 {wasted}。"
+            "访问未合并：{place} 处的 {mnemonic} 每次请求触及 {sectors:.1} 个扇区，而所需数据只需 {ideal:.1} 个扇区；\
+             共有 {wasted} 白白搬运，除非缓存能把它们留到用上的时候。"
         ),
     }
 }
