@@ -133,7 +133,9 @@ fn assemble_with(path: &Path, ptx: &str, architecture: &str) -> Result<HashMap<S
     let said = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
         let message = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        return Err(AssemblerError::Refused { path: path.to_owned(), message: message.trim().to_owned() });
+        // "ptxas fatal   : Value …": what follows the severity.
+        let message = message.split_once(" : ").map_or(message, |(_, message)| message).trim().to_owned();
+        return Err(AssemblerError::Refused { path: path.to_owned(), message });
     }
     Ok(parse(&said))
 }

@@ -23,8 +23,12 @@ use crate::{
     language::Language,
 };
 
-/// From which ratio to the ideal on a line is pointed out.
-const NOTEWORTHY: f64 = 1.25;
+/// Bank conflicts of a larger degree are pointed out.
+const NOTEWORTHY_DEGREE: f64 = 1.25;
+
+/// So are accesses that touch more than so many times the fewest sectors. Two rows of a block in a warp touch twice as
+/// many as one would, which is no mistake.
+const NOTEWORTHY_WASTE: f64 = 2.0;
 
 /// A kernel, explained.
 #[derive(Debug, Serialize)]
@@ -498,18 +502,18 @@ impl Spot<'_> {
 /// What stands out: the access with the worst bank conflicts and the one that wastes most sectors.
 fn notes(spots: &[Spot<'_>], language: Language) -> Vec<String> {
     // The largest excess, not the largest ratio: a bad line that is executed once costs little.
-    let worst = |traffic: fn(&Counts) -> Traffic| {
+    let worst = |traffic: fn(&Counts) -> Traffic, from: f64| {
         let traffic = move |spot: &Spot<'_>| traffic(&spot.counts);
-        let noteworthy = |spot: &&Spot<'_>| traffic(spot).units as f64 > NOTEWORTHY * traffic(spot).ideal as f64;
+        let noteworthy = |spot: &&Spot<'_>| traffic(spot).units as f64 > from * traffic(spot).ideal as f64;
         let excess = |spot: &&Spot<'_>| traffic(spot).units.saturating_sub(traffic(spot).ideal);
         spots.iter().filter(noteworthy).max_by_key(excess).map(|spot| (spot, traffic(spot)))
     };
     let mut notes = Vec::new();
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::shared) {
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::shared, NOTEWORTHY_DEGREE) {
         let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
         notes.push(text::worst_conflict(&spot.place(), spot.mnemonic, units, ideal, language));
     }
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::global) {
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::global, NOTEWORTHY_WASTE) {
         let wasted = (units - ideal) * SECTOR_BYTES;
         let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
         notes.push(text::worst_coalescing(&spot.place(), spot.mnemonic, units, ideal, wasted, language));

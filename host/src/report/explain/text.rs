@@ -73,9 +73,10 @@ const ENGLISH: Labels = Labels {
     bytes: "bytes",
     line: "line",
     legend: &[
-        "times: how often a warp came to the line (copies of an unrolled loop together, accesses that the compiler joined once). issued: PTX instructions of the line, counted per warp; fma: the fused multiply-adds among them.",
-        "waves: wavefronts, passes over the 32 banks that the shared accesses took; ideal: the fewest possible; degree: the first by the second, 1 is free of conflicts.",
-        "sec/req: sectors of 32 bytes that a request of a warp touches; ideal: the fewest that hold what it asks for; bytes: of all these sectors.",
+        "times: how often a warp came to the line (copies of an unrolled loop together, accesses that the compiler joined once).",
+        "issued: PTX instructions of the line, counted per warp; fma: the fused multiply-adds among them.",
+        "waves: wavefronts, passes over the 32 banks that the shared accesses took; ideal: the fewest possible; degree: their ratio, 1 without conflicts.",
+        "sec/req: sectors of 32 bytes that a warp's request touches; ideal: the fewest that hold what it asks for; bytes: of all these sectors.",
     ],
     chart_x: "floating-point operations per byte of global memory",
     chart_y: "TFLOP/s",
@@ -112,7 +113,8 @@ const CHINESE: Labels = Labels {
     bytes: "字节",
     line: "行号",
     legend: &[
-        "次数：有多少次 warp 执行到这一行（循环展开的各份合计，编译器合并的访问只计一次）。发射：该行发射的 PTX 指令数，按 warp 计；fma：其中的融合乘加指令。",
+        "次数：有多少次 warp 执行到这一行（循环展开的各份合计，编译器合并的访问只计一次）。",
+        "发射：该行发射的 PTX 指令数，按 warp 计；fma：其中的融合乘加指令。",
         "波前：共享内存访问占用 32 个存储体的轮数（wavefront）；理想：最少需要的轮数；冲突度：两者之比，1 表示没有存储体冲突。",
         "扇区/请求：warp 的一次请求触及的 32 字节扇区数；理想：装下所需数据的最少扇区数；字节：这些扇区的总字节数。",
     ],
@@ -340,7 +342,8 @@ pub fn worst_conflict(place: &str, mnemonic: &str, wavefronts: f64, ideal: f64, 
     match language {
         Language::En => format!(
             "Bank conflict: {mnemonic} of {place} takes {wavefronts:.1} wavefronts a request where {ideal:.1} would do, \
-             {degree:.1} times as many: lanes of a warp ask one bank for different words, which are served in turn."
+             {degree:.1} times as many:\n\
+             lanes of a warp ask one bank for different words, which are served in turn."
         ),
         Language::Zh => format!(
             "存储体冲突：{place} 处的 {mnemonic} 每次请求占用 {wavefronts:.1} 个波前，而 {ideal:.1} 个就够了，是后者的 {degree:.1} 倍。\
@@ -362,7 +365,7 @@ pub fn worst_coalescing(
     match language {
         Language::En => format!(
             "Not coalesced: {mnemonic} of {place} touches {sectors:.1} sectors a request where {ideal:.1} would hold what \
-             it asks for; {wasted} in all are asked for in vain, unless a cache keeps them until they are needed."
+             it asks for;\n{wasted} in all are asked for in vain, unless a cache keeps them until they are needed."
         ),
         Language::Zh => format!(
             "访问未合并：{place} 处的 {mnemonic} 每次请求触及 {sectors:.1} 个扇区，而所需数据只需 {ideal:.1} 个扇区；\
@@ -374,7 +377,8 @@ pub fn worst_coalescing(
 /// What the roofline means and what it doesn't.
 pub fn caution(language: Language) -> &'static str {
     language.choose(
-        "The roofline is a bound, not a forecast: the caches decide where between the two points a kernel stands, and latency, barriers and instruction issue keep it below the roof.",
-        "屋顶线是上界，不是预测：核函数落在两点之间何处取决于缓存，而延迟、屏障和指令发射都会使它低于屋顶线。",
+        "The roofline is a bound, not a forecast. How far caches move a kernel from the first point to the second is not \
+         counted here,\nand latency, barriers and the issue of instructions keep it below the roof.",
+        "屋顶线是上界，不是预测：缓存能把核函数从第一个点向第二个点移动多少，这里没有统计；\n延迟、屏障和指令发射还会使它低于屋顶线。",
     )
 }
