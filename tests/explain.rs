@@ -33,7 +33,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("--json prints JSON and nothing else")
 }
 
-/// The source lines of a report with a word in them, as (degree of bank conflicts, sectors per request).
+/// The one executed line that has these words in it.
 fn line<'a>(explanation: &'a Explanation, word: &str) -> &'a explain::lines::SourceLine {
     let lines = || explanation.listings.iter().flat_map(|listing| listing.functions.iter().flatten());
     let mut found = lines().filter(|line| line.executions > 0 && line.text.contains(word));
@@ -308,12 +308,13 @@ fn the_roofline_is_drawn_in_the_terminal_and_into_a_file() {
 fn bad_input_is_named_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("roofline.svg");
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
         (&["explain", "fast"], "there is no kernel named 'fast'"),
         (&["explain", "tiled", "--gpu", "G80"], "there is no GPU named 'G80' in the table; known GPUs: V100, T4"),
         (&["explain", "tiled", "--shape", "3x4"], "'3x4' is no shape"),
         (&["explain", "tiled", "--size", "0"], "nothing to explain"),
         (&["explain", "tiled", "--shape", "4x4x0"], "nothing to explain"),
+        (&["explain", "tiled", "--size", "18446744073709551615"], "bytes of host memory"),
         (&["explain", "tiled", "--lang", "fr"], "'fr' is no language"),
     ];
     for (arguments, said) in cases {

@@ -63,9 +63,10 @@ fn the_table_can_be_had_as_comma_separated_values() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 5] = [
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--sizes", "64,0"], "--sizes has a 0"),
+        (&["--sizes", "4000000000"], "bytes of host memory"),
         (&["--sizes", "64,many"], "invalid value 'many'"),
         (&["--gpu", "G80"], "there is no GPU named 'G80'"),
     ];
@@ -88,7 +89,7 @@ fn with_a_gpu_every_kernel_is_timed_checked_and_ranked() {
         let rows: Vec<_> = times.iter().filter(|row| row["size"] == size).collect();
         assert!(rows.len() >= 4);
         assert!(rows.iter().all(|row| row["seconds"].as_f64().unwrap() > 0.0));
-        assert!(rows.iter().all(|row| row["kernel"] == "cuBLAS" || row["right"] == true));
+        assert!(rows.iter().all(|row| row["right"] == true));
     }
     assert_eq!(report["best"].as_array().unwrap().len(), 2);
     assert_eq!(report["passed"], true);

@@ -13,7 +13,7 @@ use host::{
     report::ExplainReport,
 };
 
-use super::progress;
+use super::{ensure_memory, progress};
 use crate::cli::{Common, ExplainArguments};
 
 /// The product that is explained unless another is asked for: large enough that edges don't matter.
@@ -25,6 +25,8 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
     if shape.contains(&0) {
         return Err(ExplainError::Empty { m, n, k }.into());
     }
+    // On the host and on the simulator.
+    ensure_memory(explain::matrix_bytes(shape).saturating_mul(2), format_args!("the product {m} x {n} x {k}"))?;
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
     let device = Device::open(common.device())?;

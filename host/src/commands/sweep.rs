@@ -7,7 +7,10 @@ use gpu_kernels::{Architecture, Kernel};
 use host::{
     cublas::{Cublas, CublasError},
     device::{Device, DeviceSelector},
-    explain::registers::{Assembly, Registers},
+    explain::{
+        self,
+        registers::{Assembly, Registers},
+    },
     gemm::Gemm,
     gpus::{self, Gpu},
     matrix::OutputFile,
@@ -16,7 +19,7 @@ use host::{
     sweep,
 };
 
-use super::{progress, start_workers};
+use super::{ensure_memory, progress, start_workers};
 use crate::cli::{Common, SweepArguments};
 
 /// The size whose launches are counted unless others are asked for: what is counted per element hardly depends on it.
@@ -31,6 +34,11 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
         names => names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?,
     };
     ensure!(!arguments.sizes.contains(&0), "--sizes has a 0: an empty product launches nothing; choose larger sizes");
+    if let Some(&largest) = arguments.sizes.iter().max() {
+        // On the host twice, and B for the reference in f64.
+        let needed = explain::matrix_bytes([largest; 3]).saturating_mul(3);
+        ensure_memory(needed, format_args!("N = {largest}"))?;
+    }
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
     let device = Device::open(common.device())?;

@@ -233,8 +233,9 @@ pub fn requested_bytes(counts: &Counts) -> u64 {
     SECTOR_BYTES * lines::global(counts).units
 }
 
-/// Bytes of A, B and C.
+/// Bytes of A, B and C, or the largest number if that's too small.
 pub fn matrix_bytes([m, n, k]: [usize; 3]) -> u64 {
-    let elements = m as u64 * k as u64 + k as u64 * n as u64 + m as u64 * n as u64;
-    elements * size_of::<f32>() as u64
+    let products = [(m, k), (k, n), (m, n)].map(|(rows, columns)| rows as u128 * columns as u128);
+    let elements = products.into_iter().fold(0_u128, u128::saturating_add);
+    u64::try_from(elements.saturating_mul(size_of::<f32>() as u128)).unwrap_or(u64::MAX)
 }

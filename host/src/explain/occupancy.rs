@@ -83,8 +83,8 @@ pub fn occupancy(limits: &MultiprocessorLimits, needs: BlockNeeds) -> Occupancy 
     let shared = shared.checked_next_multiple_of(limits.shared_granularity).unwrap_or(u32::MAX);
     if needs.shared_bytes > limits.shared_bytes_per_block {
         found.push(Limit { resource: Resource::SharedMemory, blocks: 0 });
-    } else if shared > 0 {
-        found.push(Limit { resource: Resource::SharedMemory, blocks: limits.shared_bytes / shared });
+    } else if let Some(blocks) = limits.shared_bytes.checked_div(shared) {
+        found.push(Limit { resource: Resource::SharedMemory, blocks });
     }
 
     let blocks = found.iter().map(|limit| limit.blocks).min().unwrap_or(0);

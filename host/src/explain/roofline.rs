@@ -81,7 +81,7 @@ mod tests {
         let gpu = gpus::default();
         let operations = operations(1024, 1024, 1024);
         // 8 bytes for each of the 2^30 multiply-adds, or the three matrices once.
-        let roofline = Roofline::new(gpu, operations, 8 << 30, 3 * 4 << 20);
+        let roofline = Roofline::new(gpu, operations, 8 << 30, 12 << 20);
         assert_eq!(roofline.requested.intensity, 0.25);
         assert_eq!(roofline.requested.attainable, 1.2e12);
         assert!(roofline.requested.memory_bound);

@@ -64,8 +64,8 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     let (rows, doublings) = (y.cells, (y.high - y.low) as usize);
 
     let mut cells = vec![vec![' '; COLUMNS]; rows];
-    for column in 0..COLUMNS {
-        let intensity = x.number(column);
+    let roof = (0..COLUMNS).map(|column| x.number(column));
+    for (column, intensity) in roof.enumerate() {
         let line = if intensity < roofline.ridge { '/' } else { '-' };
         cells[y.cell(roofline.roof(intensity))][column] = line;
     }

@@ -46,7 +46,7 @@ fn draw(
         .y_desc(labels.chart_y)
         .x_label_formatter(&|x| plain(*x))
         .y_label_formatter(&|y| plain(*y))
-        .light_line_style(BLACK.mix(0.04))
+        .light_line_style(TRANSPARENT)
         .bold_line_style(BLACK.mix(0.12))
         .draw()?;
     let roof = [low, roofline.ridge, high].map(|x| (x, roofline.roof(x) / 1e12));
