@@ -6,6 +6,7 @@ mod explain;
 mod gemm;
 mod info;
 mod list;
+mod memory;
 mod progress;
 mod ptx;
 mod run;
