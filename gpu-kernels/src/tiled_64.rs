@@ -77,6 +77,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 /// `a`, `b` and `c` must point to `m * k`, `k * n` and `m * n` elements in memory that the GPU can reach, `c` apart
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
+#[allow(clippy::needless_range_loop)] // r and s number rows and columns of C as well
 pub unsafe fn tiled_64(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
