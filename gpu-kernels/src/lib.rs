@@ -35,6 +35,7 @@
 
 #![no_std]
 
+pub mod exercise;
 pub mod launch;
 
 pub use launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
@@ -49,6 +50,7 @@ macro_rules! kernels {
 
         /// The source of every kernel's file: its name as line directives in the PTX have it, and its text.
         pub const SOURCES: &[(&str, &str)] = &[
+            ("gpu-kernels/src/exercise.rs", include_str!("exercise.rs")),
             $((concat!("gpu-kernels/src/", stringify!($name), ".rs"), include_str!(concat!(stringify!($name), ".rs")))),*
         ];
     };

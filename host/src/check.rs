@@ -190,12 +190,14 @@ impl Checked {
     }
 }
 
-/// Products that show a kernel with that tile at its best and at its edges: one of whole tiles, and one that no extent
-/// of the tile divides.
-pub fn shapes(tile: Tile) -> [[usize; 3]; 2] {
-    let [m, n, k] = [tile.m, tile.n, tile.k].map(|extent| extent as usize);
-    let deep = (3 * k).max(24);
-    [[2 * m, 2 * n, deep], [2 * m + 3, 2 * n - 3, deep + 5]]
+/// Products that show a kernel at its best and at its edges: one of whole tiles, and one that no extent of the tile
+/// divides, unless the kernel takes whole tiles only.
+pub fn shapes(kernel: &Kernel) -> Vec<[usize; 3]> {
+    let Tile { m, n, k } = kernel.tile;
+    let [m, n, k] = [m, n, k].map(|extent| extent as usize);
+    let deep = k * 3.max(24usize.div_ceil(k));
+    let shapes = [[2 * m, 2 * n, deep], [2 * m + 3, 2 * n - 3, deep + 5]];
+    shapes.into_iter().filter(|[m, n, k]| (kernel.launch_shape)(*m, *n, *k).is_some()).collect()
 }
 
 /// Launches `kernel` on the simulator for each of `shapes` (m x n x k) and gathers what is wrong. Mistakes at the same

@@ -47,6 +47,8 @@ pub enum Command {
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
+    /// The lesson's exercise: says what is wrong first with your kernel in gpu-kernels/src/exercise.rs.
+    Exercise(ExerciseArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -164,6 +166,28 @@ pub struct CheckArguments {
     /// The product to compute meanwhile; if left out, two: one of whole tiles and one with edges.
     #[command(flatten)]
     pub shape: ShapeArguments,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct ExerciseArguments {
+    /// Say more about what to do next.
+    #[arg(long, conflicts_with_all = ["solution", "reset"])]
+    pub hint: bool,
+
+    /// Show a solution.
+    #[arg(long, conflicts_with = "reset")]
+    pub solution: bool,
+
+    /// Bring the page back as it was handed out; asks before it overwrites work.
+    #[arg(long)]
+    pub reset: bool,
+
+    /// With --reset: overwrite work without asking.
+    #[arg(long)]
+    pub yes: bool,
 
     #[command(flatten)]
     pub language: LanguageArgument,

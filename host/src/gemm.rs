@@ -1,7 +1,7 @@
 //! The library call: C = A B on a device.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -61,13 +61,17 @@ pub enum GemmError {
         /// Elements in the buffer.
         available: usize,
     },
-    /// More blocks than a grid can have.
-    #[error("a {m} x {n} product needs more blocks than a grid of the kernel '{kernel}' can have; split it")]
-    TooLarge {
+    /// More blocks than a grid can have, or a size that the kernel doesn't take.
+    #[error(
+        "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or sizes that are no multiples of its tile are more than it can do"
+    )]
+    NoLaunch {
         /// Rows of C.
         m: usize,
         /// Columns of C.
         n: usize,
+        /// The inner dimension.
+        k: usize,
         /// The kernel.
         kernel: &'static str,
     },
@@ -329,7 +333,7 @@ impl Gemm {
         a: DeviceMatrix<'_>,
         b: DeviceMatrix<'_>,
         c: DeviceMatrix<'_>,
-        watch: impl FnOnce(&ptx_simulator::Module, &LaunchConfig) -> O,
+        watch: impl FnOnce(&Arc<ptx_simulator::Module>, &LaunchConfig) -> O,
     ) -> Result<Option<O>, GemmError> {
         let Some(launch) = self.prepare(kernel, a, b, c)? else { return Ok(None) };
         let module = self.device.simulated_module(launch.module).ok_or(DeviceError::NotObservable)?;
@@ -357,7 +361,7 @@ impl Gemm {
         if let Some((input, _)) = [("A", &a), ("B", &b)].into_iter().find(|(_, matrix)| c.overlaps(matrix)) {
             return Err(GemmError::Overlap { input });
         }
-        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::TooLarge { m, n, kernel: kernel.name })?;
+        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let module = self.module(kernel.architecture)?;
         let [a, b, c] = [a, b, c].map(|matrix| matrix.argument());
         let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));

@@ -22,6 +22,7 @@
 
 pub mod check;
 pub mod device;
+pub mod exercise;
 pub mod gemm;
 pub mod kernel_compiler;
 pub mod language;

@@ -20,7 +20,7 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
     );
     let kernels: Vec<&Kernel> = match arguments.kernels.as_slice() {
         [] => gpu_kernels::KERNELS.iter().collect(),
-        names => names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?,
+        names => names.iter().map(|name| plan::by_name_or_exercise(name)).collect::<Result<_, _>>()?,
     };
     let given = arguments.shape.get();
     if let Some(shape) = given {
@@ -32,7 +32,7 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
     start_workers()?;
     let mut checks = Vec::new();
     for kernel in kernels {
-        let shapes = given.map_or_else(|| check::shapes(kernel.tile).to_vec(), |shape| vec![shape]);
+        let shapes = given.map_or_else(|| check::shapes(kernel), |shape| vec![shape]);
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
         let blocks = shapes.iter().map(|[m, n, k]| kernel.blocks(*m, *n, *k)).max().unwrap_or(0);
         let checked = progress::launching(gemm.device(), blocks, || check::check(&gemm, kernel, &shapes))?;

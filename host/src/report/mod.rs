@@ -2,6 +2,7 @@
 //! computes or decides.
 
 mod check;
+mod exercise;
 mod product;
 mod table;
 
@@ -11,6 +12,7 @@ use serde::Serialize;
 use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
+pub use exercise::{ExerciseReport, PageReport};
 pub use product::{GemmReport, ProductReport, RunReport};
 
 /// The result of a command.

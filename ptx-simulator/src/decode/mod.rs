@@ -162,6 +162,14 @@ impl Module {
         Some(self.find_kernel(kernel)?.program.places.get(instruction as usize)?.ptx_line)
     }
 
+    /// An instruction that an observer saw, with its modifiers and without its operands: `ld.shared.v4.b32`. `None` for
+    /// the return that the end of a body stands for.
+    pub fn mnemonic(&self, kernel: &str, instruction: u32) -> Option<&str> {
+        let program = &self.find_kernel(kernel)?.program;
+        let place = program.places.get(instruction as usize)?;
+        program.mnemonics.get(place.mnemonic as usize).map(String::as_str)
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
