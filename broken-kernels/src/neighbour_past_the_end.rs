@@ -1,4 +1,5 @@
-//! Each thread adds its right neighbour's element, and the last thread has none. The array ends with it.
+//! Each thread adds its right neighbour's element, and the last thread has none. The array ends with it, and so does the
+//! block's shared memory: on a GPU the next bytes may well be there, for another block.
 
 use crate::*;
 
@@ -11,7 +12,7 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: false,
     shows: Shows::Always,
-    found: &[Found::at(Kind::OutsideArray, "read")],
+    found: &[Found::at(Kind::OutOfBounds, "read")],
 };
 
 entries!(neighbour_past_the_end, neighbour_past_the_end_right);

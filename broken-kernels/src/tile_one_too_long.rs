@@ -1,5 +1,6 @@
-//! The product loop runs to TILE instead of to the last element before it. In most rows it reads the first element of the
-//! next row, which is only wrong; in the last it reads past the array.
+//! The product loop runs to TILE instead of to the last element before it. Of A's tile it mostly reads the first element of
+//! the next row, which is only wrong, and in the last row an element of B's tile; of B's tile it reads past all shared
+//! memory.
 
 use crate::*;
 
@@ -12,7 +13,7 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[Found::at(Kind::OutsideArray, "read a"), Found::at(Kind::OutsideArray, "read b")],
+    found: &[Found::at(Kind::OutsideArray, "read a"), Found::at(Kind::OutOfBounds, "read b")],
 };
 
 entries!(tile_one_too_long, tile_one_too_long_right);
