@@ -140,6 +140,19 @@ fn there_are_at_least_twenty_mistakes_of_every_kind() {
     assert_eq!(kinds.len(), 9, "{kinds:?}");
 }
 
+/// One line for each kernel and twin, `found NAME KIND…`: what the simulator finds in them, for matrices with edges.
+#[test]
+#[ignore = "prints a list for measure/who-finds-what"]
+fn what_the_simulator_finds() {
+    for mistake in MISTAKES {
+        for entry in [mistake.name, mistake.right] {
+            let (findings, _) = observe(mistake, entry, EDGES);
+            let kinds: BTreeSet<_> = findings.iter().filter_map(kind).map(|kind| format!("{kind:?}")).collect();
+            println!("found {entry} {}", kinds.into_iter().collect::<Vec<_>>().join(" "));
+        }
+    }
+}
+
 /// For tools that watch a process: `BROKEN_KERNEL=first_barrier_missing` (or a twin) launches that kernel once on the
 /// first GPU, for matrices with edges. `measure/who-finds-what` runs it.
 #[test]
