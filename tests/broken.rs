@@ -1,4 +1,4 @@
-//! Every planted mistake is found, with its kind and its lines, nothing else is reported, and the right twins are clean.
+//! Every planted mistake is found, with its kind and its lines; nothing else is reported; the right twins are clean.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 

@@ -1,5 +1,6 @@
-//! Only the left half of the block adds up pairs, so the barrier before the addition went into its branch, and the right
-//! half never comes to it. Today's GPUs go on once the others have left the kernel, so it works until something follows.
+//! Only the left half of the block adds up pairs, so the barrier before the addition went into its branch, and the
+//! right half never comes to it. Today's GPUs go on once the others have left the kernel, so it works until something
+//! follows.
 
 use crate::*;
 

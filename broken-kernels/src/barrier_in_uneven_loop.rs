@@ -1,5 +1,5 @@
-//! Each thread goes through the elements in strides of a block, with barriers on the way. If the number of elements isn't a
-//! multiple of the block, some threads have one turn fewer and miss the last turn's barriers.
+//! Each thread goes through the elements in strides of a block, with barriers on the way. If the number of elements
+//! isn't a multiple of the block, some threads have one turn fewer and miss the last turn's barriers.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Each block writes its part of C, waits at a barrier, and reads the next block's part. The barrier is one for the threads
-//! of a block: whether the next block has even started is left to chance.
+//! Each block writes its part of C, waits at a barrier, and reads the next block's part. The barrier is one for the
+//! threads of a block: whether the next block has even started is left to chance.
 
 use crate::*;
 

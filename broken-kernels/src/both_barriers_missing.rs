@@ -1,5 +1,6 @@
-//! Without any barrier the tiles are read too early and overwritten too early. A block of one warp, whose threads mostly run
-//! together, can still give the right product, which makes the code look as if barriers were for larger blocks only.
+//! Without any barrier the tiles are read too early and overwritten too early. A block of one warp, whose threads
+//! mostly run together, can still give the right product, which makes the code look as if barriers were for larger
+//! blocks only.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! The first row of threads fetches a factor for each column and puts it into shared memory; all rows read it at once. The
-//! first warp is likely to be right, the rest get whatever was there.
+//! The first row of threads fetches a factor for each column and puts it into shared memory; all rows read it at once.
+//! The first warp is likely to be right, the rest get whatever was there.
 
 use crate::*;
 

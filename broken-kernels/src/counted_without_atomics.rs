@@ -1,5 +1,5 @@
-//! Each block counts the elements of A by sign. `+= 1` is a read, an addition and a write, and threads that count at the
-//! same time overwrite each other's.
+//! Each block counts the elements of A by sign. `+= 1` is a read, an addition and a write, and threads that count at
+//! the same time overwrite each other's.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Each block counts the elements of A by sign, with atomic additions in shared memory. But nobody has set the counters to
-//! zero: fresh shared memory holds whatever the last block left there, often zeros.
+//! Each block counts the elements of A by sign, with atomic additions in shared memory. But nobody has set the counters
+//! to zero: fresh shared memory holds whatever the last block left there, often zeros.
 
 use crate::*;
 

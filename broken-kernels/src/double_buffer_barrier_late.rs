@@ -1,6 +1,6 @@
-//! Two pairs of tiles take turns, and the one barrier a step stands after the filling instead of before it. It still parts
-//! writing from reading; but nothing parts the last step's reading from this step's writing to the same pair. It takes
-//! three steps to show.
+//! Two pairs of tiles take turns, and the one barrier a step stands after the filling instead of before it. It still
+//! parts writing from reading; but nothing parts the last step's reading from this step's writing to the same pair. It
+//! takes three steps to show.
 
 use crate::*;
 

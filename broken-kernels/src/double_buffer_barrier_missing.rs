@@ -1,5 +1,5 @@
-//! Two pairs of tiles take turns, which does away with one of the two barriers of a step. Here both are gone: a pair is read
-//! before it's filled, and filled before it's read.
+//! Two pairs of tiles take turns, which does away with one of the two barriers of a step. Here both are gone: a pair is
+//! read before it's filled, and filled before it's read.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Two pairs of tiles take turns, so that one barrier a step is enough: while one is multiplied, the other is filled. Here
-//! the product is taken from the pair that is being filled.
+//! Two pairs of tiles take turns, so that one barrier a step is enough: while one is multiplied, the other is filled.
+//! Here the product is taken from the pair that is being filled.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Threads whose element lies outside C leave at once, as they may where no barrier follows. Here they are missed: at the
-//! barriers, and for the elements of the tiles that they should have carried.
+//! Threads whose element lies outside C leave at once, as they may where no barrier follows. Here they are missed: at
+//! the barriers, and for the elements of the tiles that they should have carried.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Threads past an edge of A or B skip the load, and leave in the tiles what was there: nothing at first, the last step's
-//! elements later. Both tiles together then add products that don't exist.
+//! Threads past an edge of A or B skip the load, and leave in the tiles what was there: nothing at first, the last
+//! step's elements later. Both tiles together then add products that don't exist.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Without the barrier between writing and reading the tiles, a fast warp reads elements that a slow one hasn't written.
-//! It looks right whenever the warps of a block happen to run side by side, as they mostly do in small tests.
+//! Without the barrier between writing and reading the tiles, a fast warp reads elements that a slow one hasn't
+//! written. It looks right whenever the warps of a block happen to run side by side, as they mostly do in small tests.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! The guard of the store compares the row with the number of columns and the column with the number of rows. With a square
-//! C, which most tests have, nothing is wrong.
+//! The guard of the store compares the row with the number of columns and the column with the number of rows. With a
+//! square C, which most tests have, nothing is wrong.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Each block writes a partial sum and takes a number; the block with the last number adds the partial sums up. The atomic
-//! counter tells who is last, but it's a fence that makes the others' sums visible before it.
+//! Each block writes a partial sum and takes a number; the block with the last number adds the partial sums up. The
+//! atomic counter tells who is last, but it's a fence that makes the others' sums visible before it.
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -1,10 +1,10 @@
 //! # Kernels that are each one mistake away from a right one
 //!
-//! They test what finds mistakes: `host check` and the simulator's analyses, and NVIDIA's compute-sanitizer beside them.
-//! Each file holds one mistake as two kernels made from the same code: the broken one, and its right twin with `_right`
-//! at the end of its name. A file says what is wrong and why it may look right; [`MISTAKES`] says what is to be found,
-//! and at which lines. Lines are named by marks in the source: `// <- read` at the end of a line makes it the line
-//! "read".
+//! They test what finds mistakes: `host check` and the simulator's analyses, with NVIDIA's compute-sanitizer beside
+//! them. Each file holds one mistake as two kernels made from the same code: the broken one, and its right twin with
+//! `_right` at the end of its name. A file says what is wrong and why it may look right; [`MISTAKES`] says what is to
+//! be found, and at which lines. Lines are named by marks in the source: `// <- read` at the end of a line makes it the
+//! line "read".
 //!
 //! All take the arguments of a GEMM kernel, `(a, b, c, m, n, k)`, so that one launch serves them all, whether they
 //! compute a product of matrices or something smaller.
@@ -166,7 +166,8 @@ impl Mistake {
     }
 }
 
-/// Adds a number to one in memory, as one operation that no other thread's can come into: `atomic_add!("f32", sum, 1.0)`.
+/// Adds a number to one in memory, as one operation that no other thread's can come into, as in
+/// `atomic_add!("f32", sum, 1.0)`.
 ///
 /// Rust's library has no atomic `f32`, and its atomic integers have their lines in the library's own source.
 #[collapse_debuginfo(yes)]
@@ -208,9 +209,10 @@ macro_rules! mistakes {
         /// Every mistake.
         pub const MISTAKES: &[Mistake] = &[$($name::MISTAKE),*];
 
-        const SOURCES: &[(&str, &str)] = &[
-            $((concat!("broken-kernels/src/", stringify!($name), ".rs"), include_str!(concat!(stringify!($name), ".rs")))),*
-        ];
+        const SOURCES: &[(&str, &str)] = &[$((
+            concat!("broken-kernels/src/", stringify!($name), ".rs"),
+            include_str!(concat!(stringify!($name), ".rs")),
+        )),*];
     };
 }
 

@@ -1,5 +1,5 @@
-//! Four elements of a row of A are read at once, as 16 bytes. That needs an address that is a multiple of 16, and rows begin
-//! at one only if k is a multiple of 4. On the CPU it would merely be slow; a GPU faults.
+//! Four elements of a row of A are read at once, as 16 bytes. That needs an address that is a multiple of 16, and rows
+//! begin at one only if k is a multiple of 4. On the CPU it would merely be slow; a GPU faults.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Each thread adds its right neighbour's element, and the last thread has none. The array ends with it, and so does the
-//! block's shared memory: on a GPU the next bytes may well be there, for another block.
+//! Each thread adds its right neighbour's element, and the last thread has none. The array ends with it, and so does
+//! the block's shared memory: on a GPU the next bytes may well be there, for another block.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Each thread computes two neighbouring columns, but threads are placed one column apart instead of two. Neighbours write
-//! the same elements, with the same values, and the right half of the tile isn't written at all.
+//! Each thread computes two neighbouring columns, but threads are placed one column apart instead of two. Neighbours
+//! write the same elements, with the same values, and the right half of the tile isn't written at all.
 
 use crate::*;
 

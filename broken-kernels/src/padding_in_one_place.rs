@@ -1,5 +1,5 @@
-//! Somebody pads the rows of A's tile against bank conflicts, and changes only the place that reads. The array and the place
-//! that writes still have rows of 16, so the last rows are read past its end.
+//! Somebody pads the rows of A's tile against bank conflicts, and changes only the place that reads. The array and the
+//! place that writes still have rows of 16, so the last rows are read past its end.
 
 use crate::*;
 

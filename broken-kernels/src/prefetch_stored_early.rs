@@ -1,5 +1,5 @@
-//! The next step's elements are fetched into registers while the tile is being multiplied, then stored over it. Fetching
-//! early is fine; storing needs a barrier first, since others are still multiplying.
+//! The next step's elements are fetched into registers while the tile is being multiplied, then stored over it.
+//! Fetching early is fine; storing needs a barrier first, since others are still multiplying.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! The last rounds of a sum are done by one warp alone, which is why there is no barrier in them: a warp's threads were once
-//! sure to do every instruction together. They no longer are.
+//! The last rounds of a sum are done by one warp alone, which is why there is no barrier in them: a warp's threads were
+//! once sure to do every instruction together. They no longer are.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! A running sum in shared memory: each thread adds the element `distance` before its own. One barrier after each round is
-//! not enough: within the round, a thread may change its element before its neighbour has read it.
+//! A running sum in shared memory: each thread adds the element `distance` before its own. One barrier after each round
+//! is not enough: within the round, a thread may change its element before its neighbour has read it.
 
 use crate::*;
 

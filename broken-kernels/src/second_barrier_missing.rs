@@ -1,5 +1,5 @@
-//! Without the barrier between reading the tiles and the next step's writing, a fast warp overwrites elements that a slow
-//! one still needs. With a single step (k up to 16) nothing is wrong, so tests with small matrices don't see it.
+//! Without the barrier between reading the tiles and the next step's writing, a fast warp overwrites elements that a
+//! slow one still needs. With a single step (k up to 16) nothing is wrong, so tests with small matrices don't see it.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! The sum is kept in C itself instead of a register, and nobody has set it to zero. Fresh memory often is zero, until it is
-//! memory that was in use before.
+//! The sum is kept in C itself instead of a register, and nobody has set it to zero. Fresh memory often is zero, until
+//! it is memory that was in use before.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! A's tile is 16 rows of 8 here, and its elements are stored with row and column exchanged. With a square tile that would
-//! only give a wrong product; with this one some places are written twice and others never.
+//! A's tile is 16 rows of 8 here, and its elements are stored with row and column exchanged. With a square tile that
+//! would only give a wrong product; with this one some places are written twice and others never.
 
 use crate::*;
 

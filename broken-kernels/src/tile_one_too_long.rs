@@ -1,6 +1,6 @@
-//! The product loop runs to TILE instead of to the last element before it. Of A's tile it mostly reads the first element of
-//! the next row, which is only wrong, and in the last row an element of B's tile; of B's tile it reads past all shared
-//! memory.
+//! The product loop runs to TILE instead of to the last element before it. Of A's tile it mostly reads the first
+//! element of the next row, which is only wrong, and in the last row an element of B's tile; of B's tile it reads past
+//! all shared memory.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! B's tile is held transposed in rows of 17, against bank conflicts, and written as if they had 16. All stays inside the
-//! array, but the end of it is read without having been written, and what comes before is in the wrong places.
+//! B's tile is held transposed in rows of 17, against bank conflicts, and written as if they had 16. All stays inside
+//! the array, but the end of it is read without having been written, and what comes before is in the wrong places.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! The load of A has no guard. Inside the allocation it fetches elements of the next row, which meet the zeros of B's tile and
-//! do no harm; in the last rows it reads past the end of A, and the product is still right unless that faults.
+//! The load of A has no guard. Inside the allocation it fetches elements of the next row, which meet the zeros of B's
+//! tile and do no harm; in the last rows it reads past the end of A, and the product is still right unless that faults.
 
 use crate::*;
 

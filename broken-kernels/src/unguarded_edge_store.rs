@@ -1,5 +1,5 @@
-//! The store to C has no guard. Right of C's edge it writes into the beginning of the next row, which another thread writes
-//! too; below C it writes past the end.
+//! The store to C has no guard. Right of C's edge it writes into the beginning of the next row, which another thread
+//! writes too; below C it writes past the end.
 
 use crate::*;
 

@@ -1,5 +1,5 @@
-//! Neighbouring threads of a warp exchange values through shared memory. Before 2017 a warp ran in lock-step and this was
-//! safe; since Volta its threads may drift apart, and `sync_warp` (or a barrier) has to come between.
+//! Neighbouring threads of a warp exchange values through shared memory. Before 2017 a warp ran in lock-step and this
+//! was safe; since Volta its threads may drift apart, and `sync_warp` (or a barrier) has to come between.
 
 use crate::*;
 

@@ -1,7 +1,7 @@
 //! # Lesson 6: one bank, asked 32 times
 //!
-//! [`tiled_32`](crate::tiled_32) with one change: B's tile is held *transposed* in shared memory, column x of B as row x
-//! of the array. The idea comes from CPU code and looks like a gain: in the product loop both operands now lie along
+//! [`tiled_32`](crate::tiled_32) with one change: B's tile is held *transposed* in shared memory, column x of B as row
+//! x of the array. The idea comes from CPU code and looks like a gain: in the product loop both operands now lie along
 //! rows, `tile_a[y, i]` and `tile_b[x, i]`, and a thread that walks along a row reads one word after the other. But
 //! what matters on a GPU is what the 32 threads of a warp do *at the same time*.
 //!

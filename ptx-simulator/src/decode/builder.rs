@@ -102,9 +102,9 @@ pub(super) struct Builder<'a, 't> {
     /// The callee whose body is being decoded.
     pub current: Option<usize>,
     scratch: HashMap<RegisterClass, Binding>,
+    mnemonics: HashMap<String, u32>,
     /// Accesses that name a static shared array themselves: by instruction, where the array starts.
     pub direct: HashMap<u32, u32>,
-    mnemonics: HashMap<String, u32>,
 }
 
 impl<'a, 't> Builder<'a, 't> {
@@ -131,8 +131,8 @@ impl<'a, 't> Builder<'a, 't> {
             calls: Vec::new(),
             current: None,
             scratch: HashMap::new(),
-            direct: HashMap::new(),
             mnemonics: HashMap::new(),
+            direct: HashMap::new(),
         }
     }
 
