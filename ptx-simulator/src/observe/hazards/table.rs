@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::decode::program::{BarrierKind, NONE, Operation, Program, Scope, Semantics};
+use crate::decode::program::{BarrierKind, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
 use crate::error::SourceLocation;
 
