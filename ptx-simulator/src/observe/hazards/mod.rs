@@ -31,7 +31,7 @@ use crate::memory::CONSTANT_WINDOW;
 use crate::simulator::{DevicePointer, LaunchConfig};
 use clocks::{Clocks, Published, Stamp};
 use findings::Findings;
-use shadow::{Keep, Key, Racing, Shadow, Unwritten};
+use shadow::{Cursor, Keep, Key, Racing, Shadow, Unwritten};
 use table::{Between, Info, NOWHERE, Table};
 
 /// What is wrong.
@@ -193,37 +193,38 @@ impl Hazards {
 
     fn unwritten_read(&mut self, read: Unwritten, space: MemorySpace) {
         let lines = (self.table.instructions[read.instruction as usize].line, NOWHERE);
+        let address = read.address + u64::from(read.bytes.trailing_zeros());
         let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
         self.findings.add(FindingKind::Uninitialised, lines, read.count, |kind| Finding {
             kind,
             first: describe.incident(read.stamp.actor, read.instruction),
             second: None,
-            touched: Some(describe.touched(space, read.address, 4, read.instruction)),
+            touched: Some(describe.touched(space, address, read.bytes.count_ones(), read.instruction)),
             count: 0,
         });
     }
 
     /// Takes note of an access of one lane, which is a whole number of words or a part of one.
     #[inline(always)]
-    fn lane_access(&mut self, lane: Lane, address: u64, bytes: u32, key: Key, keep: Keep) {
+    fn lane_access(&mut self, lane: Lane, cursor: &mut Cursor, address: u64, bytes: u32, key: Key, keep: Keep) {
         let Hazards { table, block, global, findings, memory, grid, shape, .. } = self;
         let Block { clocks, shared, .. } = block;
         let (shadow, space) = if lane.shared { (shared, MemorySpace::Shared) } else { (global, MemorySpace::Global) };
-        let mut each = |word: u64, bytes_mask: u8| {
-            let key = Key { bytes: bytes_mask, ..key };
-            shadow.access(clocks, lane.thread, lane.stamp, word, key, keep, |racing| {
+        let Lane { thread, stamp, .. } = lane;
+        let mut word = address / 4;
+        let mut rest = bytes;
+        loop {
+            let mask = if bytes >= 4 { 0xf } else { (((1u32 << bytes) - 1) << (address % 4)) as u8 };
+            let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key } };
+            shadow.access(clocks, cursor, &access, keep, &mut |racing| {
                 let describe = (&memory[..], *grid, *shape);
-                add_race(table, clocks, findings, describe, racing, (key, lane.stamp), (space, word * 4));
+                add_race(table, clocks, findings, describe, racing, &access, space);
             });
-        };
-        if bytes == 4 {
-            each(address / 4, 0xf);
-        } else if bytes < 4 {
-            each(address / 4, (((1u32 << bytes) - 1) << (address % 4)) as u8);
-        } else {
-            for word in 0..u64::from(bytes / 4) {
-                each(address / 4 + word, 0xf);
+            if rest <= 4 {
+                return;
             }
+            rest -= 4;
+            word += 1;
         }
     }
 
@@ -356,9 +357,10 @@ fn add_race(
     findings: &mut Findings,
     (memory, grid, shape): (&[GlobalRange], [u32; 3], [u32; 3]),
     earlier: Racing,
-    (key, stamp): (Key, Stamp),
-    (space, address): (MemorySpace, u64),
+    access: &shadow::Access,
+    space: MemorySpace,
 ) {
+    let shadow::Access { key, stamp, word, .. } = *access;
     let between = match (clocks.thread_of(earlier.stamp), clocks.thread_of(stamp)) {
         (Some(one), Some(other)) if one / 32 == other / 32 => Between::Lanes,
         (Some(_), _) => Between::Threads,
@@ -376,11 +378,13 @@ fn add_race(
     let line = |racing: Racing| table.instructions[racing.key.instruction as usize].line;
     findings.add(kind, (line(first), line(second)), 1, |kind| {
         let describe = Describe { table, memory, grid, shape };
+        let bytes = first.key.bytes & second.key.bytes;
+        let address = word * 4 + u64::from(bytes.trailing_zeros());
         Finding {
             kind,
             first: describe.incident(first.stamp.actor, first.key.instruction),
             second: Some(describe.incident(second.stamp.actor, second.key.instruction)),
-            touched: Some(describe.touched(space, address, 4, first.key.instruction)),
+            touched: Some(describe.touched(space, address, bytes.count_ones(), first.key.instruction)),
             count: 0,
         }
     });
@@ -445,6 +449,7 @@ impl Observer for Hazards {
             (false, false) => Keep::Two,
         };
         let bytes = u64::from(access.bytes);
+        let mut cursor = Cursor::NONE;
         let mut rest = access.lanes;
         while rest != 0 {
             let lane = rest.trailing_zeros();
@@ -468,10 +473,14 @@ impl Observer for Hazards {
                 continue;
             }
             let mut key = key;
-            if semantics.volatile && shared && writes && !self.block.clocks.has_fenced(thread) {
-                key.strength = 0;
+            if semantics.volatile && shared && writes {
+                if !self.block.clocks.has_fenced(thread) {
+                    key.strength = 0;
+                }
+                // The next lane may be of another strength.
+                cursor = Cursor::NONE;
             }
-            self.lane_access(lane, address, access.bytes, key, keep);
+            self.lane_access(lane, &mut cursor, address, access.bytes, key, keep);
             if self.table.fences && semantics.scope != Scope::None {
                 self.block.clocks.strong_access(
                     &mut self.published,

@@ -47,6 +47,28 @@ pub struct Key {
     pub writes: bool,
 }
 
+/// An access of a thread to bytes of one word.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    pub thread: u32,
+    pub stamp: Stamp,
+    pub word: u64,
+    pub key: Key,
+}
+
+/// Where the last lane's access was noted.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    number: u64,
+    bytes: u8,
+    page: u32,
+    class: u32,
+}
+
+impl Cursor {
+    pub const NONE: Cursor = Cursor { number: u64::MAX, bytes: 0, page: 0, class: 0 };
+}
+
 #[derive(Debug)]
 struct Class {
     key: Key,
@@ -183,50 +205,63 @@ impl Shadow {
     }
 
     /// Page and class of an access, remembered from the last time.
-    #[inline(always)]
-    fn find(&mut self, number: u64, key: Key) -> (usize, usize) {
+    #[inline(never)]
+    fn find(&mut self, number: u64, key: Key) -> Cursor {
         let recent = self.recent[key.instruction as usize];
         let page = if recent.0 == number { recent.1 } else { self.page(number) };
         let class = self.pages[page as usize].class(key, recent.2);
         self.recent[key.instruction as usize] = (number, page, class);
-        (page as usize, class as usize)
+        Cursor { number, bytes: key.bytes, page, class }
     }
 
-    /// Takes note of an access to a word, and gives what it races with to `racing`.
+    /// Takes note of an access to a word, and gives what it races with to `racing`. The cursor is kept from lane to lane
+    /// of one access.
     #[inline(always)]
     pub fn access(
         &mut self,
         clocks: &Clocks,
-        thread: u32,
-        stamp: Stamp,
-        word: u64,
-        key: Key,
+        cursor: &mut Cursor,
+        access: &Access,
         keep: Keep,
-        mut racing: impl FnMut(Racing),
+        racing: &mut dyn FnMut(Racing),
     ) {
-        let (page_index, class_index) = self.find(word / PAGE_WORDS as u64, key);
-        let index = word as usize % PAGE_WORDS;
-        let page = &mut self.pages[page_index];
-        let suspicious = key.writes
-            || page.writers && page.written_at.as_ref().is_none_or(|written_at| written_at[index] > clocks.base);
-        if suspicious {
-            let found = page.racing(clocks, thread, stamp, index, key);
-            for found in found {
-                // What it read unwritten has been a race all along.
-                if key.writes && found.key.reads && !self.reads.is_empty() {
-                    let read = self.unwritten.remove(&(page_index as u32, index as u16, found.key.instruction));
-                    if let Some(read) = read {
-                        self.reads[read as usize] = None;
-                    }
-                }
-                racing(found);
-            }
+        let key = access.key;
+        let number = access.word / PAGE_WORDS as u64;
+        if cursor.number != number || cursor.bytes != key.bytes {
+            *cursor = self.find(number, key);
         }
+        let index = access.word as usize % PAGE_WORDS;
+        let page = &mut self.pages[cursor.page as usize];
+        let written = page.unwritten.as_ref().is_none_or(|unwritten| unwritten[index] & key.bytes == 0);
+        let calm = !page.writers || page.written_at.as_ref().is_some_and(|at| at[index] <= clocks.base);
+        if key.writes || !calm || !written {
+            self.look(clocks, *cursor, access, racing);
+        }
+        let page = &mut self.pages[cursor.page as usize];
+        page.classes[cursor.class as usize].note(clocks, access.thread, access.stamp, index, keep);
+    }
+
+    /// Looks for what an access races with, and for bytes that nobody has written.
+    #[inline(never)]
+    fn look(&mut self, clocks: &Clocks, cursor: Cursor, access: &Access, racing: &mut dyn FnMut(Racing)) {
+        let Access { thread, stamp, word, key } = *access;
+        let index = word as usize % PAGE_WORDS;
+        let page = &mut self.pages[cursor.page as usize];
+        page.racing(clocks, thread, stamp, index, key, &mut |found| {
+            // What it read unwritten has been a race all along.
+            if key.writes && found.key.reads && !self.reads.is_empty() {
+                let read = self.unwritten.remove(&(cursor.page, index as u16, found.key.instruction));
+                if let Some(read) = read {
+                    self.reads[read as usize] = None;
+                }
+            }
+            racing(found);
+        });
         if let Some(unwritten) = &mut page.unwritten {
             let missing = unwritten[index] & key.bytes;
             if missing != 0 {
                 if key.reads {
-                    let place = (page_index as u32, index as u16, key.instruction);
+                    let place = (cursor.page, index as u16, key.instruction);
                     let reads = &mut self.reads;
                     let read = *self.unwritten.entry(place).or_insert_with(|| {
                         let Key { instruction, .. } = key;
@@ -247,7 +282,6 @@ impl Shadow {
         {
             written_at[index] = written_at[index].max(stamp.position);
         }
-        page.classes[class_index].note(clocks, thread, stamp, index, keep);
     }
 
     /// Bytes that were written by an access which isn't looked at.
@@ -276,11 +310,21 @@ impl Shadow {
 
 impl Page {
     /// Earlier accesses that race with one now: one of each instruction.
-    #[inline(never)]
-    fn racing(&self, clocks: &Clocks, thread: u32, stamp: Stamp, index: usize, key: Key) -> Vec<Racing> {
-        let mut found = Vec::new();
+    fn racing(
+        &self,
+        clocks: &Clocks,
+        thread: u32,
+        stamp: Stamp,
+        index: usize,
+        key: Key,
+        found: &mut dyn FnMut(Racing),
+    ) {
         for class in &self.classes {
             if !(class.key.writes || key.writes) || class.key.bytes & key.bytes == 0 {
+                continue;
+            }
+            let slot = &class.slots[index];
+            if slot.first.actor == 0 {
                 continue;
             }
             let strength = class.key.strength.min(key.strength);
@@ -291,13 +335,12 @@ impl Page {
                     && strength < needed
                     && !clocks.is_before(**other, thread)
             };
-            let slot = &class.slots[index];
-            let more = class.more.get(&(index as u16)).map_or(&[][..], Vec::as_slice);
-            if let Some(other) = [slot.first, slot.second].iter().chain(more).find(races) {
-                found.push(Racing { key: class.key, stamp: *other });
+            let both = [slot.first, slot.second];
+            let more = || class.more.get(&(index as u16)).map_or(&[][..], Vec::as_slice);
+            if let Some(other) = both.iter().find(races).or_else(|| more().iter().find(races)) {
+                found(Racing { key: class.key, stamp: *other });
             }
         }
-        found
     }
 }
 

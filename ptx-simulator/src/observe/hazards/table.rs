@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::decode::program::{BarrierKind, NONE, Operation, Program, Scope, Semantics};
+use crate::decode::program::{BarrierKind, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
 use crate::error::SourceLocation;
 
@@ -120,17 +120,25 @@ impl Table {
     /// Whether the first of two accesses of different threads comes first in the program. Where the code alone doesn't
     /// say, as in a loop without a barrier, the thread that has done less so far has `earlier`.
     pub fn comes_first(&mut self, first: u32, second: u32, between: Between, earlier: std::cmp::Ordering) -> bool {
-        if first != second {
-            for between in [between, Between::Blocks] {
-                match (self.reaches(first, second, between), self.reaches(second, first, between)) {
-                    (true, false) => return true,
-                    (false, true) => return false,
-                    (true, true) => break,
-                    (false, false) => {}
-                }
+        let earlier = earlier.then(first.cmp(&second)).is_le();
+        if first == second {
+            return earlier;
+        }
+        for between in [between, Between::Blocks] {
+            match (self.reaches(first, second, between), self.reaches(second, first, between)) {
+                (true, false) => return true,
+                (false, true) => return false,
+                (true, true) => return earlier,
+                (false, false) => {}
             }
         }
-        earlier.then(first.cmp(&second)).is_le()
+        // They are in two branches of one `if`: compilers move a read that follows it into the branch that doesn't know
+        // the value. The source says what was meant.
+        let source = |index: u32| self.instructions[index as usize].source.as_ref();
+        match (source(first), source(second)) {
+            (Some(one), Some(other)) if one.file == other.file && one.line != other.line => one.line < other.line,
+            _ => earlier,
+        }
     }
 
     /// Whether some path leads from one instruction to another without anything that orders them.

@@ -1,0 +1,207 @@
+//! Global memory: between the threads of a block as in shared memory, between blocks only by fences and strong accesses.
+
+use super::*;
+
+#[test]
+fn a_barrier_orders_global_memory_within_a_block() {
+    let body = |barrier| {
+        format!(
+            "10| st.global.u32 [%rd3], %r0;
+            11| {barrier}
+            12| xor.b32 %r10, %r2, 4;
+            mul.lo.u32 %r11, %r1, 256;
+            add.u32 %r10, %r10, %r11;
+            cvt.u64.u32 %rd10, %r10;
+            add.u64 %rd10, %rd1, %rd10;
+            13| ld.global.u32 %r12, [%rd10];
+            ret;"
+        )
+    };
+    check(&body("bar.sync 0;"), 4, 64).is_clean();
+    check(&body(""), 4, 64).finds(&[("ReadAfterWrite", 10, 13)]);
+}
+
+#[test]
+fn no_barrier_orders_different_blocks() {
+    // Each block reads what the first has written.
+    let body = "10| st.global.u32 [%rd3], %r0;
+        11| bar.sync 0;
+        12| ld.global.u32 %r10, [%rd2];
+        ret;";
+    check(body, 1, 64).is_clean();
+    let broken = check(body, 3, 64);
+    broken.finds(&[("ReadAfterWrite", 10, 12)]);
+    let finding = &broken.findings[0];
+    assert_ne!(finding.first.block, finding.second.as_ref().unwrap().block);
+    assert_eq!(finding.touched.as_ref().unwrap().length, Some(WORDS * 4));
+}
+
+#[test]
+fn sums_of_all_blocks_need_atomics() {
+    check("10| red.global.add.u32 [%rd2], 1;\nret;", 4, 64).is_clean();
+    let broken = "10| ld.global.u32 %r10, [%rd2];
+        11| add.u32 %r10, %r10, 1;
+        12| st.global.u32 [%rd2], %r10;
+        ret;";
+    check(broken, 4, 64).finds(&[("WriteAfterRead", 10, 12), ("WriteAfterWrite", 12, 12)]);
+    check(broken, 1, 64).is_clean();
+}
+
+#[test]
+fn an_atomic_of_a_block_is_not_atomic_for_others() {
+    check("10| red.cta.global.add.u32 [%rd2], 1;\nret;", 1, 64).is_clean();
+    check("10| red.cta.global.add.u32 [%rd1], 1;\nret;", 1, 64).is_clean();
+    check("10| red.cta.global.add.u32 [%rd2], 1;\nret;", 2, 64).finds(&[("WriteAfterWrite", 10, 10)]);
+}
+
+/// All threads write, and the last block to take a ticket reads what all have written.
+fn last_block(fence: &str, ticket: &str, late_fence: &str) -> String {
+    format!(
+        "10| st.global.u32 [%rd3], %r0;
+        11| {fence}
+        12| bar.sync 0;
+        @!%p1 bra WAIT;
+        13| {late_fence}
+        14| {ticket}
+        15| st.shared.u32 [other], %r10;
+        WAIT:
+        16| bar.sync 0;
+        17| ld.shared.u32 %r11, [other];
+        18| setp.ne.u32 %p3, %r11, 3;
+        @%p3 bra DONE;
+        20| ld.global.u32 %r12, [%rd2];
+        ld.global.u32 %r12, [%rd2+256];
+        ld.global.u32 %r12, [%rd2+512];
+        ld.global.u32 %r12, [%rd2+768];
+        DONE: ret;"
+    )
+}
+
+const TICKET: &str = "atom.global.inc.u32 %r10, [%rd1+8192], 3;";
+
+#[test]
+fn the_last_block_may_read_what_all_have_written_and_fenced() {
+    check(&last_block("membar.gl;", TICKET, ""), 4, 64).is_clean();
+    check(&last_block("fence.acq_rel.gpu;", TICKET, ""), 4, 64).is_clean();
+    // One fence for the whole block, after its barrier.
+    check(&last_block("", TICKET, "membar.gl;"), 4, 64).is_clean();
+    // The ticket itself releases and acquires.
+    let ordered = "atom.acq_rel.gpu.global.inc.u32 %r10, [%rd1+8192], 3;";
+    check(&last_block("", ordered, ""), 4, 64).is_clean();
+}
+
+#[test]
+fn the_last_block_reads_in_a_race_without_the_fence() {
+    check(&last_block("", TICKET, ""), 4, 64).finds(&[("ReadAfterWrite", 10, 20)]);
+    // A fence of one thread, before the barrier, is for its own writes.
+    check(&last_block("@%p1 membar.gl;", TICKET, ""), 4, 64).finds(&[("ReadAfterWrite", 10, 20)]);
+    // One that reaches only its block.
+    check(&last_block("membar.cta;", TICKET, ""), 4, 64).finds(&[("ReadAfterWrite", 10, 20)]);
+}
+
+#[test]
+fn the_last_block_reads_in_a_race_without_the_atomic() {
+    let plain = "ld.global.u32 %r10, [%rd1+8192];
+        add.u32 %r11, %r10, 1;
+        14| st.global.u32 [%rd1+8192], %r11;";
+    let broken = check(&last_block("membar.gl;", plain, ""), 4, 64);
+    let summary = broken.summary();
+    assert!(summary.contains(&("ReadAfterWrite".to_owned(), 10, 20)), "{summary:?}");
+    assert!(summary.contains(&("WriteAfterWrite".to_owned(), 14, 14)), "{summary:?}");
+}
+
+/// Block 0 writes and sets a flag, block 1 waits for it and reads.
+fn flag(fence: &str, set: &str, get: &str) -> String {
+    format!(
+        "9| @!%p1 bra DONE;
+        setp.ne.u32 %p3, %r1, 0;
+        @%p3 bra READ;
+        10| st.global.u32 [%rd1+1024], 42;
+        11| {fence}
+        12| {set} [%rd1], 1;
+        bra DONE;
+        READ:
+        20| {get} %r10, [%rd1];
+        setp.eq.u32 %p4, %r10, 0;
+        @%p4 bra READ;
+        21| {fence}
+        22| ld.global.u32 %r11, [%rd1+1024];
+        DONE: ret;"
+    )
+}
+
+#[test]
+fn a_flag_orders_what_is_released_before_it_and_acquired_after_it() {
+    let strong = [
+        ("st.volatile.global.u32", "ld.volatile.global.u32"),
+        ("st.relaxed.gpu.global.u32", "ld.relaxed.gpu.global.u32"),
+    ];
+    for (set, get) in strong {
+        check(&flag("fence.acq_rel.gpu;", set, get), 2, 32).is_clean();
+        check(&flag("membar.gl;", set, get), 2, 32).is_clean();
+        check(&flag("", set, get), 2, 32).finds(&[("ReadAfterWrite", 10, 22)]);
+        check(&flag("membar.cta;", set, get), 2, 32).finds(&[("ReadAfterWrite", 10, 22)]);
+    }
+    check(&flag("", "st.release.gpu.global.u32", "ld.acquire.gpu.global.u32"), 2, 32).is_clean();
+    check(&flag("", "st.release.gpu.global.u32", "ld.relaxed.gpu.global.u32"), 2, 32).finds(&[(
+        "ReadAfterWrite",
+        10,
+        22,
+    )]);
+    check(&flag("", "st.relaxed.gpu.global.u32", "ld.acquire.gpu.global.u32"), 2, 32).finds(&[(
+        "ReadAfterWrite",
+        10,
+        22,
+    )]);
+}
+
+#[test]
+fn a_lock_with_fences_protects_ordinary_accesses() {
+    let body = |fence| {
+        format!(
+            "9| @!%p1 bra DONE;
+            SPIN:
+            10| atom.global.cas.b32 %r10, [%rd1], 0, 1;
+            setp.ne.u32 %p3, %r10, 0;
+            @%p3 bra SPIN;
+            11| {fence}
+            12| ld.global.u32 %r11, [%rd1+1024];
+            add.u32 %r11, %r11, 1;
+            13| st.global.u32 [%rd1+1024], %r11;
+            14| {fence}
+            15| atom.global.exch.b32 %r10, [%rd1], 0;
+            DONE: ret;"
+        )
+    };
+    let right = check(&body("membar.gl;"), 5, 64);
+    right.is_clean();
+    assert_eq!(right.memory[256], 5);
+    let broken = check(&body(""), 5, 64);
+    broken.finds(&[("WriteAfterRead", 12, 13), ("WriteAfterWrite", 13, 13)]);
+}
+
+#[test]
+fn a_barrier_of_the_whole_grid_orders_everything_before_it() {
+    let body = |fence| {
+        format!(
+            "10| st.global.u32 [%rd3], %r0;
+            11| bar.sync 0;
+            @!%p1 bra JOIN;
+            12| {fence}
+            13| red.global.add.u32 [%rd1+8192], 1;
+            WAIT:
+            14| ld.volatile.global.u32 %r10, [%rd1+8192];
+            setp.ne.u32 %p3, %r10, 3;
+            @%p3 bra WAIT;
+            15| {fence}
+            JOIN:
+            16| bar.sync 0;
+            20| ld.global.u32 %r11, [%rd2];
+            ld.global.u32 %r11, [%rd2+256];
+            ld.global.u32 %r11, [%rd2+512];
+            ret;"
+        )
+    };
+    check(&body("membar.gl;"), 3, 64).is_clean();
+    check(&body(""), 3, 64).finds(&[("ReadAfterWrite", 10, 20)]);
+}
