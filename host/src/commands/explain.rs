@@ -13,20 +13,19 @@ use host::{
     report::ExplainReport,
 };
 
-use super::{ensure_memory, progress};
+use super::{memory::ensure_product_fits, progress};
 use crate::cli::{Common, ExplainArguments};
 
 /// The product that is explained unless another is asked for: large enough that edges don't matter.
 const DEFAULT_SHAPE: [usize; 3] = [256; 3];
 
 pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<ExplainReport> {
-    let kernel = plan::by_name(&arguments.kernel)?;
+    let kernel = plan::by_name_or_exercise(&arguments.kernel)?;
     let shape @ [m, n, k] = arguments.shape.get().unwrap_or(DEFAULT_SHAPE);
     if shape.contains(&0) {
         return Err(ExplainError::Empty { m, n, k }.into());
     }
-    // On the host and on the simulator.
-    ensure_memory(explain::matrix_bytes(shape).saturating_mul(2), format_args!("the product {m} x {n} x {k}"))?;
+    ensure_product_fits(shape, 0)?;
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
     let device = Device::open(common.device())?;

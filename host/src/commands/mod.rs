@@ -13,7 +13,7 @@ mod run;
 mod sweep;
 
 use anyhow::{anyhow, bail};
-use host::{device::available_memory, report::Report};
+use host::report::Report;
 
 use crate::cli::{Arguments, Command, RunArguments};
 
@@ -51,15 +51,6 @@ fn start_workers() -> anyhow::Result<()> {
     rayon::ThreadPoolBuilder::new()
         .build_global()
         .map_err(|error| anyhow!("cannot start a worker thread per core: {error}; RAYON_NUM_THREADS=1 asks for fewer"))
-}
-
-/// Refuses work that needs more host memory than there is, which the system would end with less of an explanation.
-fn ensure_memory(needed: u64, what: impl std::fmt::Display) -> anyhow::Result<()> {
-    let available = available_memory();
-    if needed > available {
-        bail!("{what} needs {needed} bytes of host memory, and {available} are available; choose a smaller size");
-    }
-    Ok(())
 }
 
 fn render(report: impl Report, json: bool) -> anyhow::Result<Outcome> {

@@ -7,10 +7,7 @@ use gpu_kernels::{Architecture, Kernel};
 use host::{
     cublas::{Cublas, CublasError},
     device::{Device, DeviceSelector},
-    explain::{
-        self,
-        registers::{Assembly, Registers},
-    },
+    explain::registers::{Assembly, Registers},
     gemm::Gemm,
     gpus::{self, Gpu},
     matrix::OutputFile,
@@ -19,7 +16,7 @@ use host::{
     sweep,
 };
 
-use super::{ensure_memory, progress, start_workers};
+use super::{memory::ensure_product_fits, progress, start_workers};
 use crate::cli::{Common, SweepArguments};
 
 /// The size whose launches are counted unless others are asked for: what is counted per element hardly depends on it.
@@ -35,9 +32,7 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
     };
     ensure!(!arguments.sizes.contains(&0), "--sizes has a 0: an empty product launches nothing; choose larger sizes");
     if let Some(&largest) = arguments.sizes.iter().max() {
-        // On the host twice, and B for the reference in f64.
-        let needed = explain::matrix_bytes([largest; 3]).saturating_mul(3);
-        ensure_memory(needed, format_args!("N = {largest}"))?;
+        ensure_product_fits([largest; 3], 0)?;
     }
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;

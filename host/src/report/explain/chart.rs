@@ -82,7 +82,9 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     }
     text.push_str(&format!("{:>9} +{}\n", "", "-".repeat(COLUMNS)));
     let mut scale = vec![' '; COLUMNS + 12];
-    for exponent in (x.low as i32..=x.high as i32).step_by(2) {
+    // Numbers of up to eight digits, apart from each other.
+    let step = (9.0 * (x.high - x.low) / COLUMNS as f64).ceil().max(2.0) as usize;
+    for exponent in (x.low as i32..=x.high as i32).step_by(step) {
         let column = x.cell(f64::from(exponent).exp2());
         for (place, character) in scale.iter_mut().skip(column).zip(number(f64::from(exponent).exp2()).chars()) {
             *place = character;
