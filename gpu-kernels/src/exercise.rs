@@ -40,7 +40,7 @@ pub const KERNEL: Kernel = Kernel {
 
 /// One block of TILE x TILE threads per tile of C; `None` unless all sizes are multiples of TILE.
 pub fn launch_shape(m: usize, n: usize, k: usize) -> Option<LaunchShape> {
-    let whole = m % TILE == 0 && n % TILE == 0 && k % TILE == 0;
+    let whole = [m, n, k].iter().all(|size| size.is_multiple_of(TILE));
     if whole {
         LaunchShape::over_tiles(m, n, KERNEL.tile, KERNEL.block)
     } else {

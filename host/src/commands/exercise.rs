@@ -7,12 +7,17 @@ use gpu_kernels::exercise::KERNEL;
 use host::{
     device::{Device, DeviceSelector},
     exercise::{self, Submission, page},
-    gemm::Gemm,
+    gemm::{Gemm, Timing},
     language::Language,
-    report::{ExerciseReport, PageReport},
+    matrix,
+    report::{ExerciseReport, ExplainReport, PageReport, Reward},
 };
 
-use super::{Outcome, progress, render, start_workers};
+use super::{
+    Outcome,
+    explain::{self, DEFAULT_SHAPE},
+    progress, render, start_workers,
+};
 use crate::cli::{Common, ExerciseArguments};
 
 pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outcome> {
@@ -28,7 +33,26 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
     let submission = Submission { kernel: &KERNEL, source: page::BUILT };
     let verdict = progress::spinning("running your kernel", || exercise::judge(&gemm, submission))?;
-    render(ExerciseReport::new(verdict, page::BUILT, arguments.hint, KERNEL.block, language), common.json)
+    let mut report = ExerciseReport::new(verdict, page::BUILT, arguments.hint, KERNEL.block, language);
+    if report.passed {
+        report.reward = Some(reward(&gemm, common, language)?);
+    }
+    render(report, common.json)
+}
+
+/// What the reader's own kernel costs, and how long it takes: on a GPU where there is one.
+fn reward(simulator: &Gemm, common: Common, language: Language) -> anyhow::Result<Reward> {
+    let explanation = explain::explanation(&KERNEL, DEFAULT_SHAPE, None, common)?;
+    let simulated_seconds = match explanation.measured {
+        Some(_) => None,
+        None => {
+            let [m, n, k] = DEFAULT_SHAPE;
+            let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(m, k), (k, n)], 42)).expect("two shapes");
+            let product = simulator.multiply_timed(&KERNEL, a.view(), b.view(), Timing::Once)?;
+            Some(product.time.as_secs_f64())
+        }
+    };
+    Ok(Reward { explanation: ExplainReport::new(explanation, language), simulated_seconds })
 }
 
 /// Brings the page back, after a question if that would overwrite work.

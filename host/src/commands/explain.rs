@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use anyhow::anyhow;
+use gpu_kernels::Kernel;
 use host::{
     device::{Device, DeviceSelector},
-    explain::{self, ExplainError},
+    explain::{self, ExplainError, Explanation},
     gemm::Gemm,
-    gpus,
+    gpus::{self, Gpu},
     matrix::OutputFile,
     plan,
     report::ExplainReport,
@@ -17,7 +18,7 @@ use super::{memory::ensure_product_fits, progress};
 use crate::cli::{Common, ExplainArguments};
 
 /// The product that is explained unless another is asked for: large enough that edges don't matter.
-const DEFAULT_SHAPE: [usize; 3] = [256; 3];
+pub const DEFAULT_SHAPE: [usize; 3] = [256; 3];
 
 pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<ExplainReport> {
     let kernel = plan::by_name_or_exercise(&arguments.kernel)?;
@@ -28,6 +29,25 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
     ensure_product_fits(shape, 0)?;
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
+    let explanation = explanation(kernel, shape, named, common)?;
+    let mut report = ExplainReport::new(explanation, arguments.language.get());
+    if let (Some(output), Some(path)) = (output, &arguments.svg) {
+        let picture = report.picture().map_err(|error| anyhow!("cannot draw the roofline: {error}"))?;
+        output.write(|file| file.write_all(picture.as_bytes()))?;
+        report.svg = Some(path.display().to_string());
+    }
+    Ok(report)
+}
+
+/// Counts on the simulator and, where there is a GPU, times there. The limits are those of the GPU `named`, else of the
+/// one that is there, else of the default.
+pub fn explanation(
+    kernel: &'static Kernel,
+    shape: [usize; 3],
+    named: Option<&'static Gpu>,
+    common: Common,
+) -> anyhow::Result<Explanation> {
+    let [m, n, k] = shape;
     let device = Device::open(common.device())?;
     let own = gpus::by_name(&device.info().name).ok();
     let gpu = named.or(own).unwrap_or_else(gpus::default);
@@ -39,14 +59,7 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
         progress::spinning("timing the kernel", || explain::measure(&gemm, kernel, shape))?
     };
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
-    let explanation = progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
+    Ok(progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
         explain::explain(&gemm, kernel, gpu_kernels::SOURCES, shape, gpu, measured)
-    })?;
-    let mut report = ExplainReport::new(explanation, arguments.language.get());
-    if let (Some(output), Some(path)) = (output, &arguments.svg) {
-        let picture = report.picture().map_err(|error| anyhow!("cannot draw the roofline: {error}"))?;
-        output.write(|file| file.write_all(picture.as_bytes()))?;
-        report.svg = Some(path.display().to_string());
-    }
-    Ok(report)
+    })?)
 }

@@ -28,8 +28,7 @@ pub struct Outcome {
 /// Does what the command line says.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let common = arguments.common;
-    if let (Some(Command::List | Command::Ptx(_) | Command::Exercise(_)), Some(_)) = (&arguments.command, common.device)
-    {
+    if let (Some(Command::List | Command::Ptx(_)), Some(_)) = (&arguments.command, common.device) {
         bail!("this command runs nothing on a device: leave --device out (--help says which commands there are)");
     }
     match &arguments.command {

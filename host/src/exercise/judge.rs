@@ -365,8 +365,7 @@ fn product_wrong(
     let reference = verify::reference(a.view(), b.view());
     let wrong = c.indexed_iter().find(|(place, value)| {
         let difference = (f64::from(**value) - reference.product[*place]).abs();
-        // Not `>`: the difference may be NaN.
-        !(difference <= reference.tolerance[*place])
+        difference.is_nan() || difference > reference.tolerance[*place]
     });
     Ok(wrong.map(|((row, column), found)| Verdict::ProductWrong {
         one_step_right,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Report, check};
+use super::{ExplainReport, Report, check};
 use crate::{
     exercise::{
         Verdict,
@@ -28,10 +28,21 @@ pub struct ExerciseReport {
     pub text: String,
     /// More about it, if that was asked for.
     pub hint: Option<&'static str>,
+    /// What the kernel costs, once it is right.
+    pub reward: Option<Reward>,
     /// Whether everything is right.
     pub passed: bool,
     #[serde(skip)]
     language: Language,
+}
+
+/// What the reader gets for a right kernel.
+#[derive(Debug, Serialize)]
+pub struct Reward {
+    /// What each line of it costs and, on a GPU, how long it takes.
+    pub explanation: ExplainReport,
+    /// The simulator's time for the same product, in seconds, where there is no GPU.
+    pub simulated_seconds: Option<f64>,
 }
 
 impl ExerciseReport {
@@ -44,6 +55,7 @@ impl ExerciseReport {
             line: todo.and_then(|todo| page::todo_line(source, todo)),
             text: verdict_text(&verdict, block, language),
             hint: hint.then(|| hint_text(&verdict, language)),
+            reward: None,
             passed: verdict.todo().is_none(),
             verdict,
             language,
@@ -60,6 +72,21 @@ impl Report for ExerciseReport {
             text = format!("{done} TODO {todo}   {}{line}\n\n", self.file);
         }
         text.push_str(&self.text);
+        if let Some(Reward { explanation, simulated_seconds }) = &self.reward {
+            let ExplainReport { m, n, k, .. } = explanation;
+            if let Some(seconds) = simulated_seconds {
+                let milliseconds = seconds * 1e3;
+                text.push_str(&self.language.choose(
+                    format!("\n\nThe simulator takes {milliseconds:.1} ms for m x n x k = {m} x {n} x {k}, which is no GPU time. This is what your kernel costs:\n\n"),
+                    format!("\n\n模拟器计算 m x n x k = {m} x {n} x {k} 用时 {milliseconds:.1} 毫秒（这不是 GPU 的时间）。你的核函数的开销如下：\n\n"),
+                ));
+            } else {
+                text.push_str(
+                    self.language.choose("\n\nThis is what your kernel costs:\n\n", "\n\n你的核函数的开销如下：\n\n"),
+                );
+            }
+            text.push_str(&explanation.table());
+        }
         if let Some(hint) = self.hint {
             text.push_str(self.language.choose("\n\nhint: ", "\n\n提示："));
             text.push_str(hint);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
-pub use exercise::{ExerciseReport, PageReport};
+pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{
     CountFacts, ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, Ratios, RegisterFacts,
     TrafficFacts,
