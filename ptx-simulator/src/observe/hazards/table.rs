@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::decode::program::{BarrierKind, NONE, Operation, Program, Semantics};
+use crate::decode::program::{BarrierKind, Instruction, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
 use crate::error::SourceLocation;
 
@@ -31,6 +31,15 @@ pub struct Info {
     pub barrier: Option<BarrierInfo>,
 }
 
+/// What an instruction does that isn't an access or a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    None,
+    Fence,
+    /// Back to the start of a loop.
+    Back,
+}
+
 /// What may lie between two accesses and order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Between {
@@ -46,6 +55,7 @@ pub enum Between {
 #[derive(Debug)]
 pub struct Table {
     pub instructions: Vec<Info>,
+    pub steps: Vec<Step>,
     pub arrays: Vec<SharedArray>,
     /// The source line that declares each array.
     pub declared: Vec<Option<SourceLocation>>,
@@ -91,6 +101,12 @@ impl Table {
             let source = module.source(*place);
             instructions.push(Info { ptx_line: place.ptx_line, source, line, array, semantics, barrier });
         }
+        let step = |(index, instruction): (usize, &Instruction)| match instruction.operation {
+            Operation::Branch { target } if target as usize <= index => Step::Back,
+            Operation::Nothing if instructions[index].semantics.fence => Step::Fence,
+            _ => Step::None,
+        };
+        let steps = program.code.iter().enumerate().map(step).collect();
         let declared = program
             .taken_at
             .iter()
@@ -108,6 +124,7 @@ impl Table {
         Table {
             cuts: cuts.collect(),
             instructions,
+            steps,
             arrays,
             declared,
             fences,
@@ -118,7 +135,7 @@ impl Table {
     }
 
     /// Whether the first of two accesses of different threads comes first in the program. Where the code alone doesn't
-    /// say, as in a loop without a barrier, the thread that has done less so far has `earlier`.
+    /// say, as in a loop without a barrier, `earlier` compares the rounds of loops that the threads have done.
     pub fn comes_first(&mut self, first: u32, second: u32, between: Between, earlier: std::cmp::Ordering) -> bool {
         if first != second {
             for between in [between, Between::Blocks] {
