@@ -5,8 +5,14 @@
 //!
 //! 1. [`naive`]: one thread per element of C, straight from global memory. What is slow about it is the reason for the
 //!    rest.
-//! 2. [`tiled`]: a block of threads carries tiles of A and B into shared memory together, and two barriers keep it
+//! 2. [`uncoalesced`]: the same with neighbouring threads in neighbouring rows. Nothing about the product changes, and
+//!    every load of A and store to C costs a sector per thread.
+//! 3. [`tiled`]: a block of threads carries tiles of A and B into shared memory together, and two barriers keep it
 //!    right.
+//! 4. [`tiled_8`] and 5. [`tiled_32`]: other sizes of tile, and what limits them.
+//! 6. [`conflicted`]: B's tile transposed, and a bank of shared memory asked 32 times at once;
+//!    7\. [`padded`] and 8. [`swizzled`] are two cures.
+//! 9. [`tiled_64`]: a tile with more elements than a block has threads. Each thread computes 16, and reads less.
 //!
 //! ## Conventions
 //!
@@ -29,6 +35,7 @@
 
 #![no_std]
 
+pub mod exercise;
 pub mod launch;
 
 pub use launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
@@ -40,11 +47,24 @@ macro_rules! kernels {
 
         /// Every kernel of this crate, in reading order.
         pub const KERNELS: &[Kernel] = &[$($name::KERNEL),*];
+
+        /// The source of every kernel's file: its name as line directives in the PTX have it, and its text.
+        pub const SOURCES: &[(&str, &str)] = &[
+            ("gpu-kernels/src/exercise.rs", include_str!("exercise.rs")),
+            $((concat!("gpu-kernels/src/", stringify!($name), ".rs"), include_str!(concat!(stringify!($name), ".rs")))),*
+        ];
     };
 }
 
 // A new kernel is a file beside this one and a line here.
 kernels! {
     naive
+    uncoalesced
     tiled
+    tiled_8
+    tiled_32
+    conflicted
+    padded
+    swizzled
+    tiled_64
 }

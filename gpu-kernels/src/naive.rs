@@ -35,7 +35,8 @@
 //!   ask for the same address.
 //!
 //! With x along the rows of C instead, it would be A whose elements lie far apart: 16 threads would touch 16 sectors
-//! for one element each, and seven eighths of every sector would be wasted, in the loads of A as in the stores to C.
+//! for one element each, in the loads of A as in the stores to C. [`uncoalesced`](crate::uncoalesced) does it that way,
+//! to be compared with this.
 //!
 //! ## What comes next
 //!

@@ -1,4 +1,4 @@
-//! # Lesson 2: tiles through shared memory
+//! # Lesson 3: tiles through shared memory
 //!
 //! The [naive kernel](crate::naive) loads each element of A n times and each element of B m times. Here the threads of
 //! a block share what they load.
@@ -82,15 +82,15 @@
 //!   threads (*broadcast*);
 //! - reading `tile_b[16 i + x]`: 16 words in a row, in 16 banks, each handed to two threads.
 //!
-//! No pass has two words of one bank, so every access takes a single pass. (The assembler goes one better: it joins
-//! four reads of `tile_a`, whose words are neighbours, into one 16-byte read, which takes two passes instead of four.)
+//! No pass has two words of one bank, so every access takes a single pass. (The compiler goes one better: it joins four
+//! reads of `tile_a`, whose words are neighbours, into one 16-byte read, which takes two passes instead of four.)
 //!
 //! ## How many tiles fit
 //!
 //! The two tiles take 2 x 16 x 16 x 4 = 2048 bytes of shared memory per block. A multiprocessor of an H200 holds 2048
 //! threads, so 8 blocks of 256 (if a thread needs no more than 32 of its 65,536 registers, as here), and these use 16
-//! KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more; with one thread per
-//! element of C it ends at 32 x 32, since a block has at most 1024 threads.
+//! KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more:
+//! [`tiled_8`](crate::tiled_8), [`tiled_32`](crate::tiled_32) and [`tiled_64`](crate::tiled_64) try other sizes.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use cuda_std::*;
@@ -126,7 +126,23 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 pub unsafe fn tiled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
+    product::<TILE>(a, b, c, (m, n, k), tile_a, tile_b);
+}
 
+/// The kernel's work, for any size of tile: [`tiled_8`](crate::tiled_8) and [`tiled_32`](crate::tiled_32) are this too.
+///
+/// # Safety
+///
+/// As for [`tiled`], with shared arrays of TILE x TILE elements and blocks of TILE x TILE threads.
+#[inline(always)]
+pub(crate) unsafe fn product<const TILE: usize>(
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    (m, n, k): (usize, usize, usize),
+    tile_a: *mut f32,
+    tile_b: *mut f32,
+) {
     let x = thread::thread_idx_x() as usize;
     let y = thread::thread_idx_y() as usize;
     let block_row = thread::block_idx_z() as usize * thread::grid_dim_y() as usize + thread::block_idx_y() as usize;

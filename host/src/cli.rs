@@ -1,9 +1,9 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
-use host::device::DeviceSelector;
+use host::{device::DeviceSelector, language::Language};
 
 /// Matrix products on NVIDIA GPUs, with kernels written in Rust.
 ///
@@ -45,6 +45,10 @@ pub enum Command {
     Run(RunArguments),
     /// Multiply two matrices from .npy files: C = A B.
     Gemm(GemmArguments),
+    /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
+    Check(CheckArguments),
+    /// The lesson's exercise: says what is wrong first with your kernel in gpu-kernels/src/exercise.rs.
+    Exercise(ExerciseArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -103,4 +107,88 @@ pub struct GemmArguments {
     /// Check every element of C against an f64 reference before writing it.
     #[arg(long)]
     pub verify: bool,
+}
+
+/// The language of reports.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct LanguageArgument {
+    /// Language of the report: en or zh; the locale's if left out.
+    #[arg(long = "lang", value_name = "LANG")]
+    language: Option<Language>,
+}
+
+impl LanguageArgument {
+    /// The language to speak.
+    pub fn get(self) -> Language {
+        self.language.unwrap_or_else(Language::of_locale)
+    }
+}
+
+/// Sizes of a product to launch.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ShapeArguments {
+    /// Rows and columns of square matrices.
+    #[arg(long, value_name = "N", conflicts_with = "shape")]
+    size: Option<usize>,
+
+    /// Sizes of the product: m x n x k, such as 100x37x64.
+    #[arg(long, value_name = "MxNxK")]
+    shape: Option<Shape>,
+}
+
+impl ShapeArguments {
+    /// The sizes m, n, k if any were given.
+    pub fn get(self) -> Option<[usize; 3]> {
+        self.size.map(|size| [size; 3]).or(self.shape.map(|shape| shape.0))
+    }
+}
+
+/// The sizes m, n and k of a product.
+#[derive(Clone, Copy, Debug)]
+struct Shape([usize; 3]);
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shape, String> {
+        let sizes = text.split('x').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        let sizes = sizes.ok().and_then(|sizes| <[usize; 3]>::try_from(sizes).ok());
+        sizes.map(Shape).ok_or_else(|| format!("'{text}' is no shape: expected MxNxK, such as 100x37x64"))
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArguments {
+    /// The kernels (see list); all if left out.
+    #[arg(value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+
+    /// The product to compute meanwhile; if left out, two: one of whole tiles and one with edges.
+    #[command(flatten)]
+    pub shape: ShapeArguments,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct ExerciseArguments {
+    /// Say more about what to do next.
+    #[arg(long, conflicts_with_all = ["solution", "reset"])]
+    pub hint: bool,
+
+    /// Show a solution.
+    #[arg(long, conflicts_with = "reset")]
+    pub solution: bool,
+
+    /// Bring the page back as it was handed out; asks before it overwrites work.
+    #[arg(long)]
+    pub reset: bool,
+
+    /// With --reset: overwrite work without asking.
+    #[arg(long)]
+    pub yes: bool,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
 }

@@ -1,15 +1,16 @@
 //! The library call: C = A B on a device.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use gpu_kernels::{Architecture, Kernel};
+use gpu_kernels::{Architecture, Kernel, LaunchShape};
 use ndarray::{Array2, ArrayView2};
+use ptx_simulator::{LaunchConfig, observe::Observer};
 
 use crate::{
-    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId},
+    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId, launch_config},
     plan, ptx,
 };
 
@@ -60,13 +61,17 @@ pub enum GemmError {
         /// Elements in the buffer.
         available: usize,
     },
-    /// More blocks than a grid can have.
-    #[error("a {m} x {n} product needs more blocks than a grid of the kernel '{kernel}' can have; split it")]
-    TooLarge {
+    /// More blocks than a grid can have, or a size that the kernel doesn't take.
+    #[error(
+        "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or sizes that are no multiples of its tile are more than it can do"
+    )]
+    NoLaunch {
         /// Rows of C.
         m: usize,
         /// Columns of C.
         n: usize,
+        /// The inner dimension.
+        k: usize,
         /// The kernel.
         kernel: &'static str,
     },
@@ -116,15 +121,25 @@ impl<'a> DeviceMatrix<'a> {
 
     fn overlaps(&self, other: &DeviceMatrix<'_>) -> bool {
         let range = |matrix: &DeviceMatrix<'_>| {
-            let start = matrix.buffer.address() + (matrix.offset * size_of::<f32>()) as u64;
+            let start = matrix.address();
             start..start + (matrix.rows * matrix.columns * size_of::<f32>()) as u64
         };
         let (this, other) = (range(self), range(other));
         this.start < other.end && other.start < this.end
     }
 
+    /// Its rows and columns.
+    pub fn dim(&self) -> (usize, usize) {
+        (self.rows, self.columns)
+    }
+
+    /// The device address of its first element.
+    pub fn address(&self) -> u64 {
+        self.buffer.address() + (self.offset * size_of::<f32>()) as u64
+    }
+
     fn argument(&self) -> Argument {
-        Argument::Pointer(self.buffer.address() + (self.offset * size_of::<f32>()) as u64)
+        Argument::Pointer(self.address())
     }
 }
 
@@ -155,17 +170,36 @@ pub struct Product {
     pub launches: usize,
 }
 
+/// A launch of a kernel of `gpu-kernels` with everything it needs.
+struct Prepared {
+    module: ModuleId,
+    shape: LaunchShape,
+    arguments: [Argument; 6],
+}
+
 /// Matrix products on one device. Modules are loaded when a kernel of theirs is first used.
 #[derive(Debug)]
 pub struct Gemm {
     device: Device,
+    /// The module that holds all kernels, if it isn't this build's own.
+    ptx: Option<String>,
     modules: Mutex<Vec<(Architecture, ModuleId)>>,
 }
 
 impl Gemm {
     /// Prepares products on `device`.
     pub fn new(device: Device) -> Gemm {
-        Gemm { device, modules: Mutex::new(Vec::new()) }
+        Gemm { device, ptx: None, modules: Mutex::new(Vec::new()) }
+    }
+
+    /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
+    ///
+    /// # Safety
+    ///
+    /// The kernels that are launched must be in that module, take (a, b, c, m, n, k) as those of `gpu-kernels` do, and
+    /// keep to the matrices, unless the device is the simulator.
+    pub unsafe fn from_ptx(device: Device, ptx: String) -> Gemm {
+        Gemm { device, ptx: Some(ptx), modules: Mutex::new(Vec::new()) }
     }
 
     /// The device.
@@ -279,32 +313,59 @@ impl Gemm {
         b: DeviceMatrix<'_>,
         c: DeviceMatrix<'_>,
     ) -> Result<(), GemmError> {
+        let Some(launch) = self.prepare(kernel, a, b, c)? else { return Ok(()) };
+        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as `prepare` passes them and, launched with its
+        // own shape, stays inside the m x k, k x n and m x n elements at a, b and c; DeviceMatrix::new checked that
+        // those lie inside their buffers, which outlive this call and, freed on the same stream, the launch.
+        unsafe { self.device.launch(launch.module, kernel.entry, &launch.shape, &launch.arguments)? };
+        Ok(())
+    }
+
+    /// Like [`enqueue`](Gemm::enqueue) on the simulator, with an observer that `watch` makes for the launch. `None` if
+    /// the product is empty and nothing is launched.
+    ///
+    /// # Errors
+    ///
+    /// As [`enqueue`](Gemm::enqueue), and [`DeviceError::NotObservable`] on a GPU.
+    pub fn observe<O: Observer>(
+        &self,
+        kernel: &Kernel,
+        a: DeviceMatrix<'_>,
+        b: DeviceMatrix<'_>,
+        c: DeviceMatrix<'_>,
+        watch: impl FnOnce(&Arc<ptx_simulator::Module>, &LaunchConfig) -> O,
+    ) -> Result<Option<O>, GemmError> {
+        let Some(launch) = self.prepare(kernel, a, b, c)? else { return Ok(None) };
+        let module = self.device.simulated_module(launch.module).ok_or(DeviceError::NotObservable)?;
+        let mut observer = watch(&module, &launch_config(&launch.shape));
+        self.device.launch_observed(launch.module, kernel.entry, &launch.shape, &launch.arguments, &mut observer)?;
+        Ok(Some(observer))
+    }
+
+    /// What is launched for C = A B; `None` if C is empty.
+    fn prepare(
+        &self,
+        kernel: &Kernel,
+        a: DeviceMatrix<'_>,
+        b: DeviceMatrix<'_>,
+        c: DeviceMatrix<'_>,
+    ) -> Result<Option<Prepared>, GemmError> {
         let (m, n, k) = (a.rows, b.columns, a.columns);
         check_inner_sizes(m, k, b.rows, n)?;
         if (c.rows, c.columns) != (m, n) {
             return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
         }
         if m == 0 || n == 0 {
-            return Ok(());
+            return Ok(None);
         }
         if let Some((input, _)) = [("A", &a), ("B", &b)].into_iter().find(|(_, matrix)| c.overlaps(matrix)) {
             return Err(GemmError::Overlap { input });
         }
-        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::TooLarge { m, n, kernel: kernel.name })?;
+        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let module = self.module(kernel.architecture)?;
-        let arguments = [
-            a.argument(),
-            b.argument(),
-            c.argument(),
-            Argument::U64(m as u64),
-            Argument::U64(n as u64),
-            Argument::U64(k as u64),
-        ];
-        // SAFETY: every kernel of gpu-kernels takes (a, b, c, m, n, k) as above and, launched with its own shape, stays
-        // inside the m x k, k x n and m x n elements at a, b and c; DeviceMatrix::new checked that those lie inside
-        // their buffers, which outlive this call and, freed on the same stream, the launch.
-        unsafe { self.device.launch(module, kernel.entry, &shape, &arguments)? };
-        Ok(())
+        let [a, b, c] = [a, b, c].map(|matrix| matrix.argument());
+        let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
+        Ok(Some(Prepared { module, shape, arguments: [a, b, c, m, n, k] }))
     }
 
     fn module(&self, architecture: Architecture) -> Result<ModuleId, GemmError> {
@@ -312,8 +373,9 @@ impl Gemm {
         if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {
             return Ok(*module);
         }
-        let text = ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
-        let module = self.device.load_module(text)?;
+        let own =
+            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
+        let module = self.device.load_module(self.ptx.as_deref().unwrap_or_else(own))?;
         modules.push((architecture, module));
         Ok(module)
     }

@@ -20,9 +20,12 @@
 //! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and
 //! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
+pub mod check;
 pub mod device;
+pub mod exercise;
 pub mod gemm;
 pub mod kernel_compiler;
+pub mod language;
 pub mod matrix;
 pub mod plan;
 pub mod ptx;

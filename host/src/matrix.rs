@@ -247,13 +247,24 @@ impl OutputFile {
     ///
     /// [`MatrixError::Write`], and then the destination is as it was.
     pub fn write_npy(self, matrix: &Array2<f32>) -> Result<(), MatrixError> {
+        self.write(|writer| {
+            matrix.write_npy(writer).map_err(|error| match error {
+                ndarray_npy::WriteNpyError::Io(source) => source,
+                other => io::Error::other(other),
+            })
+        })
+    }
+
+    /// Has `fill` write the file and puts it in its place.
+    ///
+    /// # Errors
+    ///
+    /// [`MatrixError::Write`], and then the destination is as it was.
+    pub fn write(self, fill: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>) -> Result<(), MatrixError> {
         let write_error = |source| MatrixError::Write { path: self.path.clone(), source };
         let fill = |file: &File| {
             let mut writer = BufWriter::new(file);
-            matrix.write_npy(&mut writer).map_err(|error| match error {
-                ndarray_npy::WriteNpyError::Io(source) => source,
-                other => io::Error::other(other),
-            })?;
+            fill(&mut writer)?;
             writer.flush()
         };
         if self.stream {

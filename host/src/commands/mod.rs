@@ -1,8 +1,11 @@
 //! One file per command. Each turns arguments into calls of the library and hands the result to `report`.
 
+mod check;
+mod exercise;
 mod gemm;
 mod info;
 mod list;
+mod memory;
 mod progress;
 mod ptx;
 mod run;
@@ -23,13 +26,16 @@ pub struct Outcome {
 /// Does what the command line says.
 pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let common = arguments.common;
-    if let (Some(Command::List | Command::Ptx(_)), Some(_)) = (&arguments.command, common.device) {
+    if let (Some(Command::List | Command::Ptx(_) | Command::Exercise(_)), Some(_)) = (&arguments.command, common.device)
+    {
         bail!("this command runs nothing on a device: leave --device out (--help says which commands there are)");
     }
     match &arguments.command {
         None => render(run::run(&RunArguments::default(), common)?, common.json),
         Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
         Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
+        Some(Command::Check(arguments)) => render(check::run(arguments, common)?, common.json),
+        Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

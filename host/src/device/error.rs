@@ -75,6 +75,9 @@ pub enum DeviceError {
     /// A copy that reaches outside the simulator's allocations.
     #[error("on the simulator, {0}")]
     SimulatedMemory(#[from] ptx_simulator::MemoryError),
+    /// A launch that somebody wants to watch, on a device that shows nothing of what happens inside a launch.
+    #[error("only the simulator can be watched while it runs a kernel; use `--device sim`")]
+    NotObservable,
     /// Any other failure of a driver function.
     #[error("the CUDA driver's {call} failed: {name} (error {code}). `--device sim` runs without a GPU")]
     Driver {

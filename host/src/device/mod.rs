@@ -11,11 +11,13 @@ mod simulator;
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
 
 use gpu_kernels::LaunchShape;
+use ptx_simulator::observe::Observer;
 use serde::Serialize;
 
 pub use cuda::device_count;
 pub use error::DeviceError;
 pub use simulator::available_memory;
+pub(crate) use simulator::launch_config;
 
 /// Which device to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,6 +117,23 @@ pub(crate) trait Backend: Send + Sync {
         shape: &LaunchShape,
         arguments: &[Argument],
     ) -> Result<(), DeviceError>;
+    /// Like `launch`, with an observer that watches it: the simulator can, a GPU can't.
+    fn launch_observed(
+        &self,
+        module: ModuleId,
+        entry: &str,
+        shape: &LaunchShape,
+        arguments: &[Argument],
+        observer: &mut dyn Observer,
+    ) -> Result<(), DeviceError> {
+        let _ = (module, entry, shape, arguments, observer);
+        Err(DeviceError::NotObservable)
+    }
+    /// A loaded module as the simulator has it.
+    fn simulated_module(&self, module: ModuleId) -> Option<Arc<ptx_simulator::Module>> {
+        let _ = module;
+        None
+    }
     /// Blocks of the running launch that have finished, where that can be seen.
     fn finished_blocks(&self) -> Option<u64> {
         None
@@ -211,6 +230,27 @@ impl Device {
         arguments: &[Argument],
     ) -> Result<(), DeviceError> {
         self.backend.launch(module, entry, shape, arguments)
+    }
+
+    /// Launches the kernel `entry` of a module on the simulator and lets `observer` watch it, block after block.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::NotObservable`] on a GPU.
+    pub fn launch_observed(
+        &self,
+        module: ModuleId,
+        entry: &str,
+        shape: &LaunchShape,
+        arguments: &[Argument],
+        observer: &mut dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.backend.launch_observed(module, entry, shape, arguments, observer)
+    }
+
+    /// A module as the simulator has it, which knows kernels and source lines; `None` on a GPU.
+    pub fn simulated_module(&self, module: ModuleId) -> Option<Arc<ptx_simulator::Module>> {
+        self.backend.simulated_module(module)
     }
 
     /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the

@@ -11,7 +11,7 @@ use std::{
 };
 
 use gpu_kernels::LaunchShape;
-use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator};
+use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator, observe::Observer};
 
 use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, ModuleId};
 
@@ -28,7 +28,7 @@ pub(super) struct SimulatorBackend {
 
 struct State {
     simulator: Simulator,
-    modules: Vec<Module>,
+    modules: Vec<Arc<Module>>,
 }
 
 impl SimulatorBackend {
@@ -102,7 +102,7 @@ impl Backend for SimulatorBackend {
     fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError> {
         let module = Module::parse(ptx)?;
         let mut state = self.state();
-        state.modules.push(module);
+        state.modules.push(Arc::new(module));
         Ok(ModuleId(state.modules.len() - 1))
     }
 
@@ -114,11 +114,29 @@ impl Backend for SimulatorBackend {
         arguments: &[Argument],
     ) -> Result<(), DeviceError> {
         let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
-        let config =
-            LaunchConfig { grid: shape.grid, block: shape.block, dynamic_shared_bytes: shape.dynamic_shared_bytes };
         let State { simulator, modules, .. } = &mut *self.state();
-        simulator.launch(&modules[module.0], entry, config, &arguments).map_err(Box::new)?;
+        simulator.launch(&modules[module.0], entry, launch_config(shape), &arguments).map_err(Box::new)?;
         Ok(())
+    }
+
+    fn launch_observed(
+        &self,
+        module: ModuleId,
+        entry: &str,
+        shape: &LaunchShape,
+        arguments: &[Argument],
+        observer: &mut dyn Observer,
+    ) -> Result<(), DeviceError> {
+        let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
+        let State { simulator, modules, .. } = &mut *self.state();
+        simulator
+            .launch_observed(&modules[module.0], entry, launch_config(shape), &arguments, observer)
+            .map_err(Box::new)?;
+        Ok(())
+    }
+
+    fn simulated_module(&self, module: ModuleId) -> Option<Arc<Module>> {
+        self.state().modules.get(module.0).cloned()
     }
 
     fn finished_blocks(&self) -> Option<u64> {
@@ -135,6 +153,11 @@ impl Backend for SimulatorBackend {
         work()?;
         Ok(start.elapsed())
     }
+}
+
+/// A launch shape in the simulator's terms.
+pub(crate) fn launch_config(shape: &LaunchShape) -> LaunchConfig {
+    LaunchConfig { grid: shape.grid, block: shape.block, dynamic_shared_bytes: shape.dynamic_shared_bytes }
 }
 
 fn simulator_argument(argument: &Argument) -> ptx_simulator::Argument<'static> {

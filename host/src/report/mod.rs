@@ -1,6 +1,8 @@
 //! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here
 //! computes or decides.
 
+mod check;
+mod exercise;
 mod product;
 mod table;
 
@@ -9,6 +11,8 @@ use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
 
+pub use check::{CheckReport, KernelCheck};
+pub use exercise::{ExerciseReport, PageReport};
 pub use product::{GemmReport, ProductReport, RunReport};
 
 /// The result of a command.

@@ -8,7 +8,7 @@ use super::program::*;
 use super::{Kernel, KernelInfo, KernelParameter, SharedArray, Tables, unsupported};
 use crate::alu::{ALWAYS, CARRY, Operands, Selected};
 use crate::error::LoadError;
-use crate::parse::syntax::{Function, Location, RegisterClass, Space, Statement, Variable};
+use crate::parse::syntax::{self, Function, Location, RegisterClass, Space, Statement, Variable};
 
 /// Predicates of the program come after the two that are always there.
 const FIRST_PREDICATE: u32 = 2;
@@ -102,6 +102,7 @@ pub(super) struct Builder<'a, 't> {
     /// The callee whose body is being decoded.
     pub current: Option<usize>,
     scratch: HashMap<RegisterClass, Binding>,
+    mnemonics: HashMap<String, u32>,
     /// Accesses that name a static shared array themselves: by instruction, where the array starts.
     pub direct: HashMap<u32, u32>,
 }
@@ -130,6 +131,7 @@ impl<'a, 't> Builder<'a, 't> {
             calls: Vec::new(),
             current: None,
             scratch: HashMap::new(),
+            mnemonics: HashMap::new(),
             direct: HashMap::new(),
         }
     }
@@ -447,6 +449,8 @@ impl<'a, 't> Builder<'a, 't> {
         self.scopes.pop();
         // A body that runs off its end returns.
         self.place.ptx_line = self.place.ptx_line.max(function.line);
+        self.place.mnemonic = NONE;
+        self.place.continued = true;
         let end = if function.entry { Operation::Exit } else { Operation::Return };
         self.emit(end, Guard::NONE);
         for position in std::mem::take(&mut self.branches) {
@@ -491,6 +495,8 @@ impl<'a, 't> Builder<'a, 't> {
                 }
                 Statement::Instruction(instruction) => {
                     self.place.ptx_line = instruction.line;
+                    self.place.mnemonic = self.mnemonic(instruction);
+                    self.place.continued = false;
                     self.instruction(instruction)?;
                 }
                 Statement::Variable(variable) => self.variable(variable)?,
@@ -569,7 +575,22 @@ impl<'a, 't> Builder<'a, 't> {
     pub fn emit(&mut self, operation: Operation, guard: Guard) {
         self.program.code.push(Instruction { operation, guard });
         self.program.places.push(self.place);
+        self.place.continued = true;
         self.alu_types.push(None);
+    }
+
+    /// The number of an instruction's mnemonic.
+    fn mnemonic(&mut self, instruction: &syntax::Instruction<'_>) -> u32 {
+        let mut text = instruction.opcode.to_owned();
+        for modifier in &instruction.modifiers {
+            text.push('.');
+            text.push_str(modifier);
+        }
+        let mnemonics = &mut self.program.mnemonics;
+        *self.mnemonics.entry(text).or_insert_with_key(|text| {
+            mnemonics.push(text.clone());
+            mnemonics.len() as u32 - 1
+        })
     }
 
     pub fn emit_alu(&mut self, selected: &Selected, operands: Operands, guard: Guard) {

@@ -157,9 +157,23 @@ impl Module {
         self.source(*place)
     }
 
+    /// The source line where a kernel takes the address of one of its [`KernelInfo::shared_arrays`]: in rustc's PTX the
+    /// line that declares it. `None` if the array isn't used by name, or the PTX has no line directives.
+    pub fn shared_array_source(&self, kernel: &str, array: usize) -> Option<SourceLocation> {
+        self.source_location(kernel, *self.find_kernel(kernel)?.program.taken_at.get(array)?)
+    }
+
     /// The line in the PTX text of an instruction that an observer saw.
     pub fn ptx_line(&self, kernel: &str, instruction: u32) -> Option<u32> {
         Some(self.find_kernel(kernel)?.program.places.get(instruction as usize)?.ptx_line)
+    }
+
+    /// An instruction that an observer saw, with its modifiers and without its operands: `ld.shared.v4.b32`. `None` for
+    /// the return that the end of a body stands for.
+    pub fn mnemonic(&self, kernel: &str, instruction: u32) -> Option<&str> {
+        let program = &self.find_kernel(kernel)?.program;
+        let place = program.places.get(instruction as usize)?;
+        program.mnemonics.get(place.mnemonic as usize).map(String::as_str)
     }
 
     pub(crate) fn id(&self) -> u64 {

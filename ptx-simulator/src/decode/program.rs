@@ -23,6 +23,8 @@ pub struct Program {
     pub code: Vec<Instruction>,
     /// The place of each instruction of `code`.
     pub places: Vec<InstructionPlace>,
+    /// Instructions with their modifiers, each once, as `ld.shared.v4.b32`; places point into it.
+    pub mnemonics: Vec<String>,
     /// Registers, constants and special registers of a warp, counted in rows of 32 lanes.
     pub rows: u32,
     pub predicates: u32,
@@ -88,6 +90,10 @@ pub struct InstructionPlace {
     pub file: u32,
     pub line: u32,
     pub column: u32,
+    /// Index into [`Program::mnemonics`], or [`NONE`] for what stands in no text (the end of a body).
+    pub mnemonic: u32,
+    /// Whether the instruction of the text began at an earlier place: calls, for one, become several.
+    pub continued: bool,
 }
 
 /// A value that is known at the latest when a launch begins.

@@ -57,7 +57,7 @@ pub(super) struct Request<'r> {
 
 /// The lanes of `mask`, lowest first.
 #[inline(always)]
-pub(super) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut rest = mask;
     std::iter::from_fn(move || {
         (rest != 0).then(|| {

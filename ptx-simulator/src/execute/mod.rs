@@ -13,5 +13,6 @@ mod run;
 mod tests;
 mod warp;
 
+pub(crate) use access::lanes;
 pub(crate) use fault::Fault;
 pub(crate) use launch::Launch;

@@ -117,9 +117,11 @@ fn command(job: &Job) -> Command {
     command.args(["-Aduplicate_features", "-Aunused_features"]);
     // PTX is what is wanted, and a linker would only make something else of it: run a program that does nothing.
     command.arg("-Clinker=true");
-    // cuda_std tells LLVM which pointers point to shared memory. LLVM's own order of passes forgets that before the
-    // pass that would use it, so that pass runs once more, early enough.
-    command.arg("-Cpasses=function(infer-address-spaces)");
+    // cuda_std tells LLVM which pointers point to shared memory and how they are aligned. LLVM's own order of passes
+    // forgets both before the passes that would use them, so these run once more, early enough: the alignment first,
+    // since it isn't seen through the conversion to an address in shared memory. It's what lets neighbouring accesses
+    // become one of 8 or 16 bytes.
+    command.arg("-Cpasses=function(infer-alignment,infer-address-spaces)");
     command.arg(format!("-Cllvm-args={}", job.llvm_arguments.join(" ")));
     command
 }

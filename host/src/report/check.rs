@@ -1,0 +1,296 @@
+//! What `check` has to say.
+
+use gpu_kernels::Kernel;
+use serde::Serialize;
+
+use super::{Report, table};
+use crate::{
+    check::{Act, Checked, Element, Event, Problem, ProblemKind},
+    language::Language,
+};
+
+/// Several kernels, checked.
+#[derive(Debug, Serialize)]
+pub struct CheckReport {
+    /// The kernels in the order in which they were asked for.
+    pub kernels: Vec<KernelCheck>,
+    /// Whether nothing was found.
+    pub passed: bool,
+    #[serde(skip)]
+    language: Language,
+}
+
+/// One kernel, checked.
+#[derive(Debug, Serialize)]
+pub struct KernelCheck {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// The kernel in one line.
+    pub title: &'static str,
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// What was found.
+    #[serde(flatten)]
+    pub checked: Checked,
+    /// One sentence on each problem: what is missing or to be changed, in the report's language.
+    pub advice: Vec<String>,
+    /// Whether nothing was found and the product is right.
+    pub passed: bool,
+}
+
+impl CheckReport {
+    /// The report on kernels and what was found in them.
+    pub fn new(checks: Vec<(&Kernel, Checked)>, language: Language) -> CheckReport {
+        let kernels: Vec<_> =
+            checks.into_iter().map(|(kernel, checked)| KernelCheck::new(kernel, checked, language)).collect();
+        CheckReport { passed: kernels.iter().all(|kernel| kernel.passed), kernels, language }
+    }
+}
+
+impl KernelCheck {
+    fn new(kernel: &Kernel, checked: Checked, language: Language) -> KernelCheck {
+        KernelCheck {
+            kernel: kernel.name,
+            title: kernel.title,
+            block: kernel.block,
+            advice: checked.problems.iter().map(|problem| advice(problem, kernel.block, language)).collect(),
+            passed: checked.passed(),
+            checked,
+        }
+    }
+
+    fn text(&self, language: Language) -> String {
+        let say = |english: &str, chinese: &str| language.choose(english, chinese).to_owned();
+        let Checked { shapes, blocks, threads, problems, verification, .. } = &self.checked;
+        let shapes = shapes.iter().map(|shape| table::times(shape)).collect::<Vec<_>>().join(", ");
+        let mut facts = vec![
+            (say("kernel", "核函数"), format!("{}: {}", self.kernel, self.title)),
+            (
+                say("watched on the simulator", "在模拟器上观察"),
+                match language {
+                    Language::En => format!("m x n x k = {shapes}: {blocks} blocks, {threads} threads, every access"),
+                    Language::Zh => format!("m x n x k = {shapes}：{blocks} 个线程块，{threads} 个线程，每一次访存"),
+                },
+            ),
+        ];
+        if let Some(verification) = verification {
+            let text = match (verification.wrong, language) {
+                (0, Language::En) => "right".to_owned(),
+                (0, Language::Zh) => "正确".to_owned(),
+                (wrong, Language::En) => format!("WRONG: {wrong} of {} elements", verification.elements),
+                (wrong, Language::Zh) => format!("错误：{} 个元素中有 {wrong} 个不对", verification.elements),
+            };
+            facts.push((say("product", "乘积"), text));
+        }
+        let verdict = match (problems.len(), self.passed, language) {
+            (0, true, Language::En) => {
+                "CLEAN: no races, no reads of unwritten memory, nothing out of bounds, no divergent barriers".to_owned()
+            }
+            (0, true, Language::Zh) => "无误：没有数据竞争，没有读取未写入的内存，没有越界访问，没有分歧的屏障".to_owned(),
+            (0, false, Language::En) => {
+                "FAIL: the accesses are in order, but the product is wrong; the arithmetic or an index is not what it should be"
+                    .to_owned()
+            }
+            (0, false, Language::Zh) => "失败：访存本身没有问题，但乘积是错的；计算式或某个下标写错了".to_owned(),
+            (count, _, Language::En) => format!("FOUND {count}"),
+            (count, _, Language::Zh) => format!("发现 {count} 处"),
+        };
+        facts.push((say("verdict", "结论"), verdict));
+        let mut text = table::facts(facts);
+        for (index, (problem, advice)) in problems.iter().zip(&self.advice).enumerate() {
+            text.push_str(&format!("\n\n{}", problem_text(index + 1, problem, advice, language)));
+        }
+        text
+    }
+}
+
+impl Report for CheckReport {
+    fn table(&self) -> String {
+        self.kernels.iter().map(|kernel| kernel.text(self.language)).collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn passed(&self) -> bool {
+        self.passed
+    }
+}
+
+/// A problem as a paragraph: title, the places, and what is to be done.
+pub(super) fn problem_text(number: usize, problem: &Problem, advice: &str, language: Language) -> String {
+    let element = problem.element.as_ref().map(|element| element_text(element, language));
+    let mut rows = Vec::new();
+    for event in [Some(&problem.first), problem.second.as_ref()].into_iter().flatten() {
+        rows.push(event_row(event, element.as_deref(), language));
+        if let Some(code) = event.code {
+            rows.push(vec![String::new(), String::new(), format!("    {code}")]);
+        }
+    }
+    let places = table::columns(rows);
+    let indented = places.lines().map(|line| format!("   {line}")).collect::<Vec<_>>().join("\n");
+    let detail = problem.detail.as_ref().map(|detail| format!("   {detail}\n")).unwrap_or_default();
+    format!("{number}. {}\n{indented}\n{detail}   {advice}", title(problem, language))
+}
+
+fn event_row(event: &Event, element: Option<&str>, language: Language) -> Vec<String> {
+    let [bx, by, bz] = event.block;
+    let [x, y, z] = event.thread;
+    let place = match &event.source {
+        Some(source) => source.to_string(),
+        None => format!("PTX:{}", event.ptx_line),
+    };
+    let accesses = matches!(event.act, Act::Reads | Act::Writes | Act::Atomic);
+    let element = element.filter(|_| accesses).unwrap_or_default();
+    let act = act_text(event.act, language);
+    vec![
+        format!("{act} {element}").trim_end().to_owned(),
+        language.choose(
+            format!("block ({bx}, {by}, {bz}), thread ({x}, {y}, {z})"),
+            format!("线程块 ({bx}, {by}, {bz})，线程 ({x}, {y}, {z})"),
+        ),
+        place,
+    ]
+}
+
+fn act_text(act: Act, language: Language) -> &'static str {
+    match act {
+        Act::Reads => language.choose("reads", "读取"),
+        Act::Writes => language.choose("writes", "写入"),
+        Act::Atomic => language.choose("updates atomically", "原子更新"),
+        Act::Waits => language.choose("waits", "等待"),
+        Act::Executes => language.choose("is here", "位于"),
+    }
+}
+
+/// An element the way people write it.
+pub(super) fn element_text(element: &Element, language: Language) -> String {
+    match element {
+        Element::Matrix { name, row, column } => format!("{name}[{row}, {column}]"),
+        Element::BesideMatrix { name, rows, columns, distance } => {
+            let bytes = distance.unsigned_abs();
+            let (english, chinese) =
+                if *distance >= 0 { ("after the end", "末尾之后") } else { ("before the start", "开头之前") };
+            language.choose(
+                format!("{bytes} bytes {english} of {name} ({rows} x {columns})"),
+                format!("{name}（{rows} x {columns}）{chinese} {bytes} 字节处"),
+            )
+        }
+        Element::Shared { name: Some(name), index, .. } => format!("{name}[{index}]"),
+        Element::Shared { name: None, index, .. } => {
+            language.choose(format!("shared word {index}"), format!("共享内存第 {index} 个字"))
+        }
+        Element::Address { address } => language.choose(format!("address {address:#x}"), format!("地址 {address:#x}")),
+    }
+}
+
+fn title(problem: &Problem, language: Language) -> String {
+    use ProblemKind::*;
+    let count = problem.count;
+    let memory = if problem.global {
+        language.choose("global memory", "全局内存")
+    } else {
+        language.choose("shared memory", "共享内存")
+    };
+    let words =
+        language.choose(format!(" ({count} word{})", if count == 1 { "" } else { "s" }), format!("（{count} 个字）"));
+    let threads = language
+        .choose(format!(" ({count} thread{})", if count == 1 { "" } else { "s" }), format!("（{count} 个线程）"));
+    let title =
+        |english: &str, chinese: &str| language.choose(format!("{english} {memory}"), format!("{memory}{chinese}"));
+    match problem.kind {
+        ReadAfterWrite => title("read-after-write hazard in", "中的写后读冲突（RAW）") + &words,
+        WriteAfterRead => title("write-after-read hazard in", "中的读后写冲突（WAR）") + &words,
+        WriteAfterWrite => title("write-after-write hazard in", "中的写后写冲突（WAW）") + &words,
+        Uninitialised => title("read of unwritten", "中读取了未写入的内容") + &words,
+        OutsideArray => title("access outside an array in", "中的访问超出了数组") + &words,
+        OutOfBounds => title("access out of bounds of", "越界访问") + &words,
+        Misaligned => title("misaligned access to", "中的访问未对齐") + &words,
+        DivergentBarrier => {
+            language.choose("barrier that not all threads reach", "并非所有线程都到达的屏障").to_owned() + &threads
+        }
+        DifferentBarriers => {
+            language
+                .choose("threads of a block wait at different barriers", "同一线程块的线程停在不同的屏障")
+                .to_owned()
+                + &threads
+        }
+        Trap => language.choose("the kernel stops itself", "核函数自行中止").to_owned(),
+        EndlessLoop => language.choose("a thread comes to no end", "线程无法结束").to_owned(),
+        Fault => language.choose("the kernel fails", "核函数出错").to_owned(),
+    }
+}
+
+/// One sentence on what is missing or to be changed.
+pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> String {
+    use ProblemKind::*;
+    let line = |event: &Event| match &event.source {
+        Some(source) => language.choose(format!("line {}", source.line), format!("第 {} 行", source.line)),
+        None => language.choose(format!("PTX line {}", event.ptx_line), format!("PTX 第 {} 行", event.ptx_line)),
+    };
+    let first = line(&problem.first);
+    let second = problem.second.as_ref().map_or_else(|| first.clone(), line);
+    let warp = if problem.within_a_warp(block) {
+        language.choose(
+            " The two threads are in one warp, but nothing keeps a warp's threads in step either.",
+            "这两个线程虽在同一个 warp 内，但 warp 内的线程也不保证同步前进。",
+        )
+    } else {
+        ""
+    };
+    let between = problem.between_blocks();
+    let text = match (problem.kind, language) {
+        (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::En) if between => format!(
+            "The threads are in different blocks, and no barrier reaches across blocks: let each block have elements of its own, use atomics, or put {second} into a second launch."
+        ),
+        (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::Zh) if between => format!(
+            "两个线程属于不同的线程块，而屏障不能跨线程块：让每个线程块各管各的元素，或使用原子操作，或把{second}放到另一次启动中。"
+        ),
+        (ReadAfterWrite, Language::En) => format!(
+            "The barrier between the write ({first}) and the read ({second}) is missing: the reader may be faster than the writer. Put thread::sync_threads() after the writes."
+        ),
+        (ReadAfterWrite, Language::Zh) => format!(
+            "写（{first}）与读（{second}）之间缺少屏障：读的线程可能比写的线程快。请在写完之后调用 thread::sync_threads()。"
+        ),
+        (WriteAfterRead, Language::En) => format!(
+            "The barrier between the read ({first}) and the write that comes after it ({second}) is missing: the writer may be faster than the reader. Put thread::sync_threads() after the reads."
+        ),
+        (WriteAfterRead, Language::Zh) => format!(
+            "读（{first}）与其后的写（{second}）之间缺少屏障：写的线程可能比读的线程快。请在读完之后调用 thread::sync_threads()。"
+        ),
+        (WriteAfterWrite, Language::En) => format!(
+            "Two threads write the same element ({first} and {second}), and whose value stays is chance: give each its own element, or put thread::sync_threads() between the two."
+        ),
+        (WriteAfterWrite, Language::Zh) => format!(
+            "两个线程写同一个元素（{first}与{second}），最后留下谁的值全凭运气：让每个线程写各自的元素，或在两次写之间调用 thread::sync_threads()。"
+        ),
+        (Uninitialised, Language::En) => {
+            "Nobody has written what is read here: write it first (zeros past an edge of a matrix too), or read another place.".to_owned()
+        }
+        (Uninitialised, Language::Zh) => "这里读取的内容从未有人写过：应先写入（矩阵边界之外要填零），或者读错了位置。".to_owned(),
+        (OutsideArray, _) => {
+            let length = match &problem.element {
+                Some(Element::Shared { length: Some(length), name: Some(name), .. }) => Some((name.as_str(), *length)),
+                _ => None,
+            };
+            match (length, language) {
+                (Some((name, length)), Language::En) => format!("`{name}` has {length} elements, 0 to {}: check the index.", length.saturating_sub(1)),
+                (Some((name, length)), Language::Zh) => format!("`{name}` 有 {length} 个元素，下标从 0 到 {}：请检查下标。", length.saturating_sub(1)),
+                (None, Language::En) => "Check the index.".to_owned(),
+                (None, Language::Zh) => "请检查下标。".to_owned(),
+            }
+        }
+        (OutOfBounds, Language::En) => "Threads past an edge of the matrix need a guard here, or an index is wrong.".to_owned(),
+        (OutOfBounds, Language::Zh) => "超出矩阵边界的线程在这里需要判断，或者下标写错了。".to_owned(),
+        (Misaligned, Language::En) => "The address must be a multiple of the access's size.".to_owned(),
+        (Misaligned, Language::Zh) => "地址必须是访问字节数的整数倍。".to_owned(),
+        (DivergentBarrier, Language::En) => "All threads of a block must come to the same barriers equally often: take the barrier out of the branch or loop, and let no thread leave before it.".to_owned(),
+        (DivergentBarrier, Language::Zh) => "同一线程块的所有线程必须以相同的次数到达同样的屏障：把屏障移出分支或循环，并且不要让线程提前退出。".to_owned(),
+        (DifferentBarriers, Language::En) => format!("The barriers at {first} and {second} are two: all threads of a block must come to the same one."),
+        (DifferentBarriers, Language::Zh) => format!("{first}与{second}是两个屏障：同一线程块的所有线程必须到达同一个屏障。"),
+        (Trap, Language::En) => "A panic or a failed check in the kernel, such as an index past the end of a slice.".to_owned(),
+        (Trap, Language::Zh) => "核函数中发生了 panic 或检查失败，例如切片下标越界。".to_owned(),
+        (EndlessLoop, Language::En) => "Does the loop's condition ever become false?".to_owned(),
+        (EndlessLoop, Language::Zh) => "循环条件会变为假吗？".to_owned(),
+        (Fault, Language::En) => "The launch ended here.".to_owned(),
+        (Fault, Language::Zh) => "启动在此处终止。".to_owned(),
+    };
+    text + warp
+}

@@ -1,0 +1,285 @@
+//! What a launch costs, instruction by instruction, in the units that the hardware's own counters use.
+//!
+//! Instructions are those of the PTX. What a GPU executes is what its assembler makes of them, which for arithmetic is
+//! more, fewer or other instructions. Accesses to memory, fused multiply-adds and barriers survive, so that their counts
+//! are those of the hardware, with exceptions that can be named:
+//!
+//! - neighbouring narrow accesses may be joined to a wide one, which is then one request with the wavefronts of a wide
+//!   access;
+//! - a multiplication and an addition without a rounding modifier (`mul.f32`, `add.f32`) may be fused;
+//! - a loop that the assembler unrolls may leave out what it finds to be done twice.
+//!
+//! # The same counts from the hardware
+//!
+//! | here | ncu |
+//! |---|---|
+//! | `shared_loads.requests` | `smsp__inst_executed_op_shared_ld.sum` |
+//! | `shared_loads.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` |
+//! | `shared_stores.requests` | `smsp__inst_executed_op_shared_st.sum` |
+//! | `shared_stores.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum` |
+//! | both `.units` together | `memory_l1_wavefronts_shared` |
+//! | `global_loads.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum` |
+//! | `global_loads.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` |
+//! | `global_stores.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_st.sum` |
+//! | `global_stores.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` |
+//! | both `.units` together | `memory_l2_theoretical_sectors_global` |
+//! | `thread_fma` | `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum` |
+//! | `barriers` | the `BAR` instructions of `sass__inst_executed_per_opcode` |
+//!
+//! `l1tex__data_pipe_lsu_wavefronts_mem_shared.sum`, without `_op_ld` or `_op_st`, is not the sum of those two. On an
+//! H200 it also counts one wavefront for each time that a warp reads `%tid.x`, `%tid.y` or `%tid.z` from the special
+//! register, and, in kernels with barriers, some more whose number depends on the timing: 0.9 to 1.2 for each time that a
+//! block passed a barrier, in launches of 8,000 to 34,000 such passes. Launches without barriers, with loads,
+//! stores and global traffic at once, showed none. None of that is an access to shared memory, `_op_ld` and `_op_st`
+//! are free of it, and none of it is counted here.
+
+pub mod banks;
+mod distinct;
+pub mod sectors;
+
+use std::ops::AddAssign;
+
+use super::{Access, Observer, Place};
+use crate::decode::Module;
+use crate::decode::program::AddressSpace;
+use crate::error::{AccessKind, MemorySpace, SourceLocation};
+use crate::execute::lanes;
+
+/// Accesses of one kind of memory in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Instructions of a warp that accessed it.
+    pub requests: u64,
+    /// Shared memory: [wavefronts](banks), the passes over the banks that the requests took. Global memory:
+    /// [sectors](sectors) of 32 bytes that the requests touched.
+    pub units: u64,
+    /// The fewest wavefronts or sectors in which the same lanes could access the same number of different bytes.
+    pub ideal: u64,
+    /// Bytes that lanes asked for, each lane's own.
+    pub bytes: u64,
+}
+
+/// Counts of one instruction, one source line or a whole launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Instructions issued, counted per warp; those whose guard let no lane through are not.
+    pub warp_instructions: u64,
+    /// Instructions executed, counted per thread.
+    pub thread_instructions: u64,
+    /// f32 fused multiply-adds, per warp.
+    pub warp_fma: u64,
+    /// f32 fused multiply-adds, per thread.
+    pub thread_fma: u64,
+    /// Arrivals of warps at barriers of the block.
+    pub barriers: u64,
+    /// Loads from shared memory.
+    pub shared_loads: Traffic,
+    /// Stores to shared memory.
+    pub shared_stores: Traffic,
+    /// Atomics on shared memory; see [`banks`] for what their wavefronts mean.
+    pub shared_atomics: Traffic,
+    /// Loads from global memory; constant memory is another.
+    pub global_loads: Traffic,
+    /// Stores to global memory.
+    pub global_stores: Traffic,
+    /// Atomics on global memory.
+    pub global_atomics: Traffic,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.requests += other.requests;
+        self.units += other.units;
+        self.ideal += other.ideal;
+        self.bytes += other.bytes;
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.warp_instructions += other.warp_instructions;
+        self.thread_instructions += other.thread_instructions;
+        self.warp_fma += other.warp_fma;
+        self.thread_fma += other.thread_fma;
+        self.barriers += other.barriers;
+        self.shared_loads += other.shared_loads;
+        self.shared_stores += other.shared_stores;
+        self.shared_atomics += other.shared_atomics;
+        self.global_loads += other.global_loads;
+        self.global_stores += other.global_stores;
+        self.global_atomics += other.global_atomics;
+    }
+}
+
+/// The counts of one instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstructionCosts {
+    /// Index of the instruction in the kernel's code.
+    pub instruction: u32,
+    /// The instruction with its modifiers, as `ld.shared.v4.b32`; empty for the return at the end of a body.
+    pub mnemonic: String,
+    /// Its line in the PTX text.
+    pub ptx_line: u32,
+    /// Its source line, where the PTX has line directives.
+    pub source: Option<SourceLocation>,
+    /// What it cost.
+    pub counts: Counts,
+}
+
+/// What is known of an instruction beforehand, and what is learned of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    /// Whether it's the first step of an instruction of the text; the others aren't counted as instructions.
+    counted: bool,
+    fma: bool,
+    counts: Counts,
+}
+
+/// Counts what a launch costs.
+///
+/// ```
+/// use ptx_simulator::observe::costs::Costs;
+/// use ptx_simulator::{Argument, LaunchConfig, Module, Simulator};
+///
+/// let module = Module::parse(
+///     ".version 7.0
+///     .target sm_70
+///     .address_size 64
+///     .visible .entry fill(.param .u64 values)
+///     {
+///         .reg .b32 %r<2>;
+///         .reg .b64 %rd<3>;
+///         ld.param.u64 %rd1, [values];
+///         mov.u32 %r1, %tid.x;
+///         mul.wide.u32 %rd2, %r1, 8;
+///         add.u64 %rd1, %rd1, %rd2;
+///         st.global.u32 [%rd1], %r1;
+///         ret;
+///     }",
+/// )?;
+/// let mut simulator = Simulator::new();
+/// let values = simulator.allocate(64 * 8)?;
+/// let config = LaunchConfig { grid: [1, 1, 1], block: [64, 1, 1], dynamic_shared_bytes: 0 };
+/// let mut costs = Costs::new(&module, "fill");
+/// simulator.launch_observed(&module, "fill", config, &[Argument::Pointer(values)], &mut costs)?;
+///
+/// // Every other word is left out, so twice as many sectors are touched as there need be.
+/// let stores = costs.total().global_stores;
+/// assert_eq!((stores.requests, stores.units, stores.ideal), (2, 16, 8));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Costs {
+    entries: Vec<Entry>,
+    /// Mnemonic, line and source of each instruction.
+    texts: Vec<InstructionCosts>,
+}
+
+impl Costs {
+    /// Ready to watch a launch of `kernel`. It may watch several launches of the same kernel and adds them up.
+    ///
+    /// Without a kernel of that name in `module` nothing is counted.
+    pub fn new(module: &Module, kernel: &str) -> Costs {
+        let places = module.find_kernel(kernel).map_or(&[][..], |kernel| &kernel.program.places);
+        let texts: Vec<InstructionCosts> = (0..places.len() as u32)
+            .map(|instruction| InstructionCosts {
+                instruction,
+                mnemonic: module.mnemonic(kernel, instruction).unwrap_or_default().to_owned(),
+                ptx_line: places[instruction as usize].ptx_line,
+                source: module.source(places[instruction as usize]),
+                counts: Counts::default(),
+            })
+            .collect();
+        let entries = places
+            .iter()
+            .zip(&texts)
+            .map(|(place, text)| Entry {
+                counted: !place.continued,
+                fma: is_fma(&text.mnemonic),
+                counts: Counts::default(),
+            })
+            .collect();
+        Costs { entries, texts }
+    }
+
+    /// The counts of each instruction that was executed, in the order of the code.
+    pub fn instructions(&self) -> Vec<InstructionCosts> {
+        let counted = |(entry, text): (&Entry, &InstructionCosts)| {
+            (entry.counts != Counts::default()).then(|| InstructionCosts { counts: entry.counts, ..text.clone() })
+        };
+        self.entries.iter().zip(&self.texts).filter_map(counted).collect()
+    }
+
+    /// The counts of the whole launch.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        for entry in &self.entries {
+            total += entry.counts;
+        }
+        total
+    }
+}
+
+/// Whether an instruction is a fused multiply-add of `f32`. `mad` of `f32` is the same operation on every GPU that PTX
+/// for 64-bit addresses runs on.
+fn is_fma(mnemonic: &str) -> bool {
+    (mnemonic.starts_with("fma.") || mnemonic.starts_with("mad.")) && mnemonic.ends_with(".f32")
+}
+
+/// The lanes of an access to global memory that aren't at constants.
+fn without_constants(access: &Access<'_>) -> u32 {
+    let constant = |lane: usize| AddressSpace::of(access.addresses[lane]) == AddressSpace::Constant;
+    lanes(access.lanes).filter(|lane| !constant(*lane)).fold(0, |mask, lane| mask | 1 << lane)
+}
+
+impl Observer for Costs {
+    fn instruction(&mut self, place: Place, lanes: u32) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        if entry.counted {
+            let threads = u64::from(lanes.count_ones());
+            entry.counts.warp_instructions += 1;
+            entry.counts.thread_instructions += threads;
+            if entry.fma {
+                entry.counts.warp_fma += 1;
+                entry.counts.thread_fma += threads;
+            }
+        }
+    }
+
+    fn access(&mut self, place: Place, access: Access<'_>) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        let counts = &mut entry.counts;
+        let (traffic, lanes, units, ideal) = match access.space {
+            MemorySpace::Shared => {
+                let traffic = match access.kind {
+                    AccessKind::Read => &mut counts.shared_loads,
+                    AccessKind::Write => &mut counts.shared_stores,
+                    AccessKind::Atomic => &mut counts.shared_atomics,
+                };
+                (traffic, access.lanes, banks::wavefronts(&access), banks::ideal(&access))
+            }
+            MemorySpace::Global => {
+                let access = Access { lanes: without_constants(&access), ..access };
+                let traffic = match access.kind {
+                    AccessKind::Read => &mut counts.global_loads,
+                    AccessKind::Write => &mut counts.global_stores,
+                    AccessKind::Atomic => &mut counts.global_atomics,
+                };
+                (traffic, access.lanes, sectors::sectors(&access), sectors::ideal(&access))
+            }
+            _ => return,
+        };
+        if lanes != 0 {
+            traffic.requests += 1;
+            traffic.units += u64::from(units);
+            traffic.ideal += u64::from(ideal);
+            traffic.bytes += u64::from(lanes.count_ones()) * u64::from(access.bytes);
+        }
+    }
+
+    fn barrier_arrives(&mut self, place: Place, _barrier: u32, _lanes: u32) {
+        if let Some(entry) = self.entries.get_mut(place.instruction as usize) {
+            entry.counts.barriers += 1;
+        }
+    }
+}

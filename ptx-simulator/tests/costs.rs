@@ -1,0 +1,433 @@
+//! What a launch costs: wavefronts and sectors as the hardware counts them, instructions, multiply-adds, barriers.
+
+mod support;
+
+use ptx_simulator::observe::Access;
+use ptx_simulator::observe::costs::{Costs, Counts, InstructionCosts, Traffic, banks, sectors};
+use ptx_simulator::{AccessKind, MemorySpace};
+use support::{Argument, LaunchConfig, Machine, kernel_with_body, load, module_text};
+
+// ---- against the hardware -------------------------------------------------------------------------------------------
+
+/// An access of one warp and what the hardware counted for it.
+struct Measured {
+    kind: AccessKind,
+    bytes: u32,
+    count: u32,
+    lanes: u32,
+    addresses: [u64; 32],
+}
+
+impl Measured {
+    fn access(&self, space: MemorySpace) -> Access<'_> {
+        Access { space, kind: self.kind, lanes: self.lanes, addresses: &self.addresses, bytes: self.bytes }
+    }
+}
+
+fn measured(text: &str) -> Vec<Measured> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let mut words = line.split(' ');
+            let mut word = || words.next().expect("a line of 35 words");
+            let kind = if word() == "load" { AccessKind::Read } else { AccessKind::Write };
+            let bytes: u32 = word().parse().unwrap();
+            let count = word().parse().unwrap();
+            let (mut lanes, mut addresses) = (0, [u64::MAX; 32]);
+            for (lane, address) in addresses.iter_mut().enumerate() {
+                if let Ok(element) = word().parse::<u64>() {
+                    lanes |= 1 << lane;
+                    *address = element * u64::from(bytes);
+                }
+            }
+            Measured { kind, bytes, count, lanes, addresses }
+        })
+        .collect()
+}
+
+#[test]
+fn wavefronts_equal_the_hardwares_for_every_measured_pattern() {
+    let patterns = measured(include_str!("costs/wavefronts.txt"));
+    assert_eq!(patterns.len(), 1223);
+    for (number, pattern) in patterns.iter().enumerate() {
+        let found = banks::wavefronts(&pattern.access(MemorySpace::Shared));
+        assert_eq!(found, pattern.count, "line {} of wavefronts.txt", number + 4);
+    }
+}
+
+#[test]
+fn sectors_equal_the_hardwares_for_every_measured_pattern() {
+    let patterns = measured(include_str!("costs/sectors.txt"));
+    assert_eq!(patterns.len(), 445);
+    for (number, pattern) in patterns.iter().enumerate() {
+        let found = sectors::sectors(&pattern.access(MemorySpace::Global));
+        assert_eq!(found, pattern.count, "line {} of sectors.txt", number + 4);
+    }
+}
+
+#[test]
+fn nothing_takes_less_than_the_ideal() {
+    for pattern in measured(include_str!("costs/wavefronts.txt")) {
+        let access = pattern.access(MemorySpace::Shared);
+        let ideal = banks::ideal(&access);
+        assert!(ideal <= pattern.count, "{access:?}: {ideal} > {}", pattern.count);
+        assert_eq!(ideal == 0, access.lanes == 0);
+    }
+    for pattern in measured(include_str!("costs/sectors.txt")) {
+        let access = pattern.access(MemorySpace::Global);
+        let ideal = sectors::ideal(&access);
+        assert!(ideal <= pattern.count, "{access:?}: {ideal} > {}", pattern.count);
+        assert_eq!(ideal == 0, access.lanes == 0);
+    }
+}
+
+// ---- the ideal ------------------------------------------------------------------------------------------------------
+
+/// Wavefronts and the fewest possible of an access of a warp whose lane `i` is at `address(i)`.
+fn bank_costs(kind: AccessKind, bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
+    let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
+    let access = Access { space: MemorySpace::Shared, kind, lanes, addresses: &addresses, bytes };
+    (banks::wavefronts(&access), banks::ideal(&access))
+}
+
+/// Sectors and the fewest possible, likewise.
+fn sector_costs(bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
+    let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
+    let access = Access { space: MemorySpace::Global, kind: AccessKind::Read, lanes, addresses: &addresses, bytes };
+    (sectors::sectors(&access), sectors::ideal(&access))
+}
+
+const ALL: u32 = u32::MAX;
+use AccessKind::{Read, Write};
+
+#[test]
+fn a_column_of_words_conflicts_in_one_bank_and_padding_or_swizzling_cures_it() {
+    assert_eq!(bank_costs(Read, 4, ALL, |lane| lane * 128), (32, 1));
+    assert_eq!(bank_costs(Read, 4, ALL, |lane| lane * 132), (1, 1));
+    assert_eq!(bank_costs(Read, 4, ALL, |lane| lane * 128 + (lane ^ 5) * 4), (1, 1));
+    assert_eq!(bank_costs(Write, 4, 0xffff, |lane| lane * 128), (16, 1));
+}
+
+#[test]
+fn words_that_lanes_share_are_broadcast() {
+    assert_eq!(bank_costs(Read, 4, ALL, |_| 12), (1, 1));
+    assert_eq!(bank_costs(Read, 4, ALL, |lane| lane / 16 * 64), (1, 1));
+    assert_eq!(bank_costs(Read, 1, ALL, |lane| lane), (1, 1));
+    assert_eq!(bank_costs(Read, 2, ALL, |lane| lane * 64), (16, 1));
+}
+
+#[test]
+fn wide_rows_have_no_conflict_though_they_take_several_wavefronts() {
+    assert_eq!(bank_costs(Read, 8, ALL, |lane| lane * 8), (2, 2));
+    assert_eq!(bank_costs(Read, 16, ALL, |lane| lane * 16), (4, 4));
+    assert_eq!(bank_costs(Write, 16, ALL, |lane| lane * 16), (4, 4));
+    assert_eq!(bank_costs(Read, 16, 0xff, |lane| lane * 16), (1, 1));
+    assert_eq!(bank_costs(Read, 16, ALL, |lane| lane * 128), (32, 4));
+}
+
+#[test]
+fn wide_loads_of_pairs_are_joined_and_stores_are_not() {
+    // Two rows of a tile, each broadcast to half of the warp.
+    assert_eq!(bank_costs(Read, 16, ALL, |lane| lane / 16 * 64), (2, 2));
+    assert_eq!(bank_costs(Write, 16, ALL, |lane| lane / 16 * 64), (4, 4));
+    assert_eq!(bank_costs(Read, 8, ALL, |lane| lane / 2 * 8), (1, 1));
+    assert_eq!(bank_costs(Read, 8, ALL, |lane| lane % 16 * 8), (2, 1));
+    // Sixteen addresses are no more than there are pairs, but in this order they aren't in pairs.
+    assert_eq!(bank_costs(Read, 16, ALL, |lane| lane % 16 * 16), (4, 2));
+}
+
+#[test]
+fn sectors_beyond_the_bytes_asked_for_are_what_is_wasted() {
+    assert_eq!(sector_costs(4, ALL, |lane| lane * 4), (4, 4));
+    assert_eq!(sector_costs(4, ALL, |lane| lane * 4 + 4), (5, 4));
+    assert_eq!(sector_costs(4, ALL, |lane| lane * 4096), (32, 4));
+    assert_eq!(sector_costs(4, ALL, |_| 400), (1, 1));
+    assert_eq!(sector_costs(16, ALL, |lane| lane * 16), (16, 16));
+    assert_eq!(sector_costs(1, 0x1_0001, |lane| lane), (1, 1));
+    assert_eq!(sector_costs(1, 0x1_0001, |lane| lane * 2), (2, 1));
+}
+
+// ---- kernels --------------------------------------------------------------------------------------------------------
+
+/// The costs of a kernel of one block whose body is `body`, with three buffers of 64 KiB.
+fn costs_of(declarations: &str, body: &str, threads: u32) -> Costs {
+    let module = load(&kernel_with_body(declarations, body));
+    let mut costs = Costs::new(&module, "test");
+    launch(&module, threads, &mut costs);
+    costs
+}
+
+fn launch(module: &ptx_simulator::Module, threads: u32, costs: &mut Costs) {
+    let mut machine = Machine::with_threads(2);
+    let arguments: Vec<Argument> = (0..3).map(|_| Argument::Pointer(machine.upload(&[0u32; 1 << 14]))).collect();
+    let config = LaunchConfig { grid: [1, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes: 0 };
+    machine.device.launch_observed(module, "test", config, &arguments, costs).expect("the kernel should run");
+}
+
+/// The counts of the one instruction with that mnemonic.
+fn only(costs: &Costs, mnemonic: &str) -> Counts {
+    let found: Vec<InstructionCosts> = costs.instructions().into_iter().filter(|at| at.mnemonic == mnemonic).collect();
+    assert_eq!(found.len(), 1, "one `{mnemonic}` in {:?}", costs.instructions());
+    found[0].counts
+}
+
+fn traffic(requests: u64, units: u64, ideal: u64, bytes: u64) -> Traffic {
+    Traffic { requests, units, ideal, bytes }
+}
+
+const TILE: &str = ".shared .align 16 .b8 tile[8192];";
+
+#[test]
+fn shared_and_global_traffic_is_counted_apart_by_direction() {
+    let costs = costs_of(
+        TILE,
+        "mov.u32 %r1, %tid.x;
+        mul.wide.u32 %rd1, %r1, 4;
+        add.u64 %rd2, %in0, %rd1;
+        ld.global.f32 %f1, [%rd2];
+        mov.u32 %r2, tile;
+        mad.lo.u32 %r3, %r1, 128, %r2;
+        st.shared.f32 [%r3], %f1;
+        bar.sync 0;
+        mad.lo.u32 %r4, %r1, 4, %r2;
+        ld.shared.f32 %f2, [%r4];
+        mul.wide.u32 %rd3, %r1, 64;
+        add.u64 %rd4, %out, %rd3;
+        st.global.f32 [%rd4], %f2;",
+        64,
+    );
+    let total = costs.total();
+    assert_eq!(total.global_loads, traffic(2, 8, 8, 256));
+    assert_eq!(total.shared_stores, traffic(2, 64, 2, 256));
+    assert_eq!(total.shared_loads, traffic(2, 2, 2, 256));
+    assert_eq!(total.global_stores, traffic(2, 64, 8, 256));
+    assert_eq!((total.shared_atomics, total.global_atomics), (Traffic::default(), Traffic::default()));
+    assert_eq!(total.barriers, 2);
+    assert_eq!(only(&costs, "st.shared.f32").shared_stores, total.shared_stores);
+    assert_eq!(only(&costs, "st.shared.f32").shared_loads, Traffic::default());
+}
+
+#[test]
+fn a_vector_access_is_one_request_of_its_whole_width() {
+    let costs = costs_of(
+        TILE,
+        "mov.u32 %r1, %tid.x;
+        mov.u32 %r2, tile;
+        mad.lo.u32 %r2, %r1, 16, %r2;
+        ld.shared.v4.f32 {%f0, %f1, %f2, %f3}, [%r2];
+        mul.wide.u32 %rd1, %r1, 8;
+        add.u64 %rd2, %out, %rd1;
+        st.global.v2.f32 [%rd2], {%f0, %f1};",
+        32,
+    );
+    assert_eq!(costs.total().shared_loads, traffic(1, 4, 4, 512));
+    assert_eq!(costs.total().global_stores, traffic(1, 8, 8, 256));
+}
+
+#[test]
+fn generic_addresses_count_where_they_lead() {
+    let costs = costs_of(
+        TILE,
+        "mov.u64 %rd1, tile;
+        cvta.shared.u64 %rd2, %rd1;
+        st.u32 [%rd2], 7;
+        ld.u32 %r1, [%in0];
+        st.u32 [%out], %r1;",
+        32,
+    );
+    let total = costs.total();
+    assert_eq!(total.shared_stores, traffic(1, 1, 1, 128));
+    assert_eq!(total.global_loads, traffic(1, 1, 1, 128));
+    assert_eq!(total.global_stores, traffic(1, 1, 1, 128));
+}
+
+#[test]
+fn parameters_local_memory_and_constants_are_neither_shared_nor_global() {
+    let costs = costs_of(
+        ".const .align 4 .u32 table[2] = {3, 4};",
+        ".local .align 4 .b8 mine[16];
+        ld.const.u32 %r1, [table];
+        mov.u64 %rd1, table;
+        cvta.const.u64 %rd2, %rd1;
+        ld.u32 %r2, [%rd2+4];
+        st.local.u32 [mine], %r1;
+        ld.local.u32 %r3, [mine];",
+        32,
+    );
+    let total = costs.total();
+    for traffic in [total.shared_loads, total.shared_stores, total.global_loads, total.global_stores] {
+        assert_eq!(traffic, Traffic::default());
+    }
+}
+
+#[test]
+fn atomics_are_counted_apart() {
+    let costs = costs_of(
+        TILE,
+        "mov.u32 %r1, %tid.x;
+        mul.wide.u32 %rd1, %r1, 4;
+        add.u64 %rd2, %out, %rd1;
+        atom.global.add.u32 %r2, [%rd2], 1;
+        red.global.add.u32 [%rd2], 1;
+        red.shared.add.u32 [tile], 1;",
+        32,
+    );
+    let total = costs.total();
+    assert_eq!(total.global_atomics, traffic(2, 8, 8, 256));
+    assert_eq!(total.shared_atomics, traffic(1, 1, 1, 128));
+    assert_eq!((total.global_loads, total.global_stores), (Traffic::default(), Traffic::default()));
+}
+
+#[test]
+fn lanes_that_a_guard_holds_back_cost_nothing() {
+    let costs = costs_of(
+        "",
+        "mov.u32 %r1, %tid.x;
+        setp.lt.u32 %p1, %r1, 40;
+        mul.wide.u32 %rd1, %r1, 4;
+        add.u64 %rd2, %out, %rd1;
+        @%p1 st.global.u32 [%rd2], %r1;
+        @%p1 fma.rn.f32 %f1, %f1, %f1, %f1;
+        setp.gt.u32 %p2, %r1, 1000;
+        @%p2 ld.global.u32 %r2, [%rd2];",
+        96,
+    );
+    let store = only(&costs, "st.global.u32");
+    assert_eq!((store.warp_instructions, store.thread_instructions), (2, 40));
+    assert_eq!(store.global_stores, traffic(2, 5, 5, 160));
+    let fma = only(&costs, "fma.rn.f32");
+    assert_eq!((fma.warp_fma, fma.thread_fma), (2, 40));
+    assert!(!costs.instructions().iter().any(|at| at.mnemonic == "ld.global.u32"), "no lane executed it");
+}
+
+#[test]
+fn fused_multiply_adds_of_f32_are_counted_and_no_other() {
+    let costs = costs_of(
+        "",
+        "fma.rn.f32 %f1, %f1, %f1, %f1;
+        fma.rn.ftz.f32 %f1, %f1, %f1, %f1;
+        mad.rn.f32 %f1, %f1, %f1, %f1;
+        fma.rn.f64 %d1, %d1, %d1, %d1;
+        mul.rn.f32 %f2, %f1, %f1;
+        add.rn.f32 %f2, %f2, %f1;
+        mad.lo.u32 %r1, %r1, %r1, %r1;",
+        33,
+    );
+    let total = costs.total();
+    assert_eq!((total.warp_fma, total.thread_fma), (6, 99));
+}
+
+#[test]
+fn barriers_count_once_for_each_warp_that_arrives() {
+    let costs = costs_of(
+        "",
+        "bar.sync 0;
+        barrier.sync 1, 96;
+        bar.warp.sync -1;
+        bar.arrive 2, 96;",
+        96,
+    );
+    assert_eq!(costs.total().barriers, 9);
+    assert_eq!(only(&costs, "bar.warp.sync").barriers, 0);
+}
+
+#[test]
+fn loops_and_branches_count_what_each_warp_executes() {
+    let costs = costs_of(
+        "",
+        "mov.u32 %r1, %tid.x;
+        mov.u32 %r2, 0;
+        again:
+        add.u32 %r2, %r2, 1;
+        setp.lt.u32 %p1, %r2, 5;
+        @%p1 bra again;
+        setp.ge.u32 %p2, %r1, 16;
+        @%p2 bra end;
+        xor.b32 %r3, %r1, 1;
+        end:",
+        32,
+    );
+    let add = only(&costs, "add.u32");
+    assert_eq!((add.warp_instructions, add.thread_instructions), (5, 160));
+    let xor = only(&costs, "xor.b32");
+    assert_eq!((xor.warp_instructions, xor.thread_instructions), (1, 16));
+}
+
+#[test]
+fn an_instruction_that_the_simulator_takes_in_steps_counts_once() {
+    let module = load(&module_text(
+        ".func (.param .b64 result) twice(.param .b64 value)
+        {
+            .reg .b64 %rd<3>;
+            ld.param.b64 %rd1, [value];
+            add.u64 %rd2, %rd1, %rd1;
+            st.param.b64 [result], %rd2;
+            ret;
+        }
+        .visible .entry test(.param .u64 a, .param .u64 b, .param .u64 c)
+        {
+            .reg .b64 %rd<3>;
+            mov.u64 %rd1, 21;
+            {
+                .param .b64 argument;
+                .param .b64 answer;
+                st.param.b64 [argument], %rd1;
+                call.uni (answer), twice, (argument);
+                ld.param.b64 %rd2, [answer];
+            }
+            ret;
+        }",
+    ));
+    let mut costs = Costs::new(&module, "test");
+    launch(&module, 32, &mut costs);
+    assert_eq!(only(&costs, "call.uni").warp_instructions, 1);
+    // mov, st, call; ld, add, st, ret; ld, ret.
+    assert_eq!(costs.total().warp_instructions, 9);
+    assert_eq!(costs.total().thread_instructions, 9 * 32);
+}
+
+#[test]
+fn instructions_come_with_their_lines() {
+    let module = load(&module_text(
+        ".visible .entry test(.param .u64 a, .param .u64 b, .param .u64 c)
+        {
+            .reg .b32 %r<3>;
+            .loc 1 17 5
+            mov.u32 %r1, 1;
+            .loc 1 18 9
+            add.u32 %r2, %r1, %r1;
+            ret;
+        }
+        .file 1 \"kernel.rs\"",
+    ));
+    let mut costs = Costs::new(&module, "test");
+    launch(&module, 32, &mut costs);
+    let add = costs.instructions().into_iter().find(|at| at.mnemonic == "add.u32").expect("the addition ran");
+    let source = add.source.expect("the PTX has line directives");
+    assert_eq!((source.file.as_str(), source.line, source.column), ("kernel.rs", 18, 9));
+    assert_eq!(add.ptx_line, 10);
+    assert_eq!(module.mnemonic("test", add.instruction), Some("add.u32"));
+    assert_eq!(module.mnemonic("test", 1000), None);
+}
+
+#[test]
+fn several_launches_add_up() {
+    let module = load(&kernel_with_body("", "st.global.u32 [%out], 1;"));
+    let mut costs = Costs::new(&module, "test");
+    launch(&module, 32, &mut costs);
+    let once = costs.total();
+    launch(&module, 32, &mut costs);
+    let mut twice = once;
+    twice += once;
+    assert_eq!(costs.total(), twice);
+    assert_eq!(twice.global_stores, traffic(2, 2, 2, 256));
+}
+
+#[test]
+fn a_kernel_that_is_not_there_costs_nothing() {
+    let module = load(&kernel_with_body("", "st.global.u32 [%out], 1;"));
+    let mut costs = Costs::new(&module, "another");
+    launch(&module, 32, &mut costs);
+    assert_eq!(costs.total(), Counts::default());
+    assert!(costs.instructions().is_empty());
+}

@@ -1,0 +1,56 @@
+//! Promises of `check`.
+
+mod common;
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+fn check(arguments: &[&str]) -> assert_cmd::assert::Assert {
+    common::host().arg("check").args(arguments).assert()
+}
+
+#[test]
+fn every_kernel_of_the_list_is_clean_and_right() {
+    let output = check(&["--json"]).code(0).get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["passed"], true);
+    let names: Vec<_> = report["kernels"].as_array().unwrap().iter().map(|kernel| kernel["kernel"].clone()).collect();
+    let all: Vec<_> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
+    assert_eq!(names, all);
+    for kernel in report["kernels"].as_array().unwrap() {
+        assert_eq!(kernel["problems"], serde_json::json!([]), "{}", kernel["kernel"]);
+        assert_eq!(kernel["verification"]["wrong"], 0);
+        assert!(kernel["threads"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn a_product_of_ones_own_can_be_checked() {
+    let text = predicate::str::contains("m x n x k = 37 x 53 x 61").and(predicate::str::contains("CLEAN"));
+    check(&["tiled", "--shape", "37x53x61", "--lang", "en"]).code(0).stdout(text);
+}
+
+#[test]
+fn the_report_is_there_in_chinese() {
+    check(&["naive", "--lang", "zh"]).code(0).stdout(predicate::str::contains("没有数据竞争"));
+    let english = common::host().args(["check", "naive"]).env("LC_ALL", "C").assert().code(0);
+    english.stdout(predicate::str::contains("CLEAN"));
+    let chinese = common::host().args(["check", "naive"]).env("LC_ALL", "zh_CN.UTF-8").assert().code(0);
+    chinese.stdout(predicate::str::contains("无误"));
+}
+
+#[test]
+fn what_cannot_be_checked_is_an_error_that_says_what_to_do() {
+    let fails = |arguments: &[&str], text: &str| {
+        check(arguments).code(2).stderr(predicate::str::contains(text.to_owned()));
+    };
+    fails(&["tilde"], "known kernels");
+    fails(&["tiled", "--shape", "10x20"], "MxNxK");
+    fails(&["tiled", "--shape", "0x3x4"], "nothing to check");
+    fails(&["tiled", "--size", "0"], "nothing to check");
+    fails(&["tiled", "--size", "8", "--shape", "1x2x3"], "--shape");
+    fails(&["tiled", "--device", "cuda"], "simulator");
+    fails(&["tiled", "--lang", "fr"], "expected en or zh");
+    fails(&["exercise", "--size", "30"], "multiples of its tile");
+    fails(&["tiled", "--size", "4000000000"], "");
+}
