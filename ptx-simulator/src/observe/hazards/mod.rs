@@ -18,6 +18,7 @@
 
 mod clocks;
 mod findings;
+mod quick;
 mod shadow;
 mod table;
 
