@@ -1,7 +1,7 @@
 //! # Lesson 6: one bank, asked 32 times
 //!
-//! [`tiled_32`](crate::tiled_32) with one change: B's tile is held *transposed* in shared memory, column x of B as row x
-//! of the array. The idea comes from CPU code and looks like a gain: in the product loop both operands now lie along
+//! [`tiled_32`](crate::tiled_32) with one change: B's tile is held *transposed* in shared memory, column x of B as row
+//! x of the array. The idea comes from CPU code and looks like a gain: in the product loop both operands now lie along
 //! rows, `tile_a[y, i]` and `tile_b[x, i]`, and a thread that walks along a row reads one word after the other. But
 //! what matters on a GPU is what the 32 threads of a warp do *at the same time*.
 //!
@@ -21,8 +21,8 @@
 //! The compiler joins four reads of the loop whose words are neighbours (i to i + 3) into one of 16 bytes, for both
 //! arrays. 32 threads with 16 bytes each take 4 turns at least, 8 threads a turn; here any two of them want different
 //! words of the same four banks, and each thread needs a turn of its own. So the joined read takes 32 turns instead of
-//! 4, for four steps of the loop. A step of the kernel thus takes 32 turns for writing and 8 x 32 for reading B's tile,
-//! 288 per warp, where `tiled_32` takes 1 + 32.
+//! 4, for four steps of the loop. (That of A's tile, one address for all, takes 2.) A step of the kernel thus takes 32
+//! turns for writing and 8 x 32 for reading B's tile, 288 per warp, where `tiled_32` takes 1 + 32.
 //!
 //! No answer shows this: every sum is right, and the kernel is only slow. [`padded`](crate::padded) and
 //! [`swizzled`](crate::swizzled) are two cures.

@@ -6,12 +6,14 @@
 //! 1. [`naive`]: one thread per element of C, straight from global memory. What is slow about it is the reason for the
 //!    rest.
 //! 2. [`uncoalesced`]: the same with neighbouring threads in neighbouring rows. Nothing about the product changes, and
-//!    every load of A and store to C costs a sector per thread.
+//!    every load of A and store to C touches as many sectors as a block has rows.
 //! 3. [`tiled`]: a block of threads carries tiles of A and B into shared memory together, and two barriers keep it
 //!    right.
-//! 4. [`tiled_8`] and 5. [`tiled_32`]: other sizes of tile, and what limits them.
-//! 6. [`conflicted`]: B's tile transposed, and a bank of shared memory asked 32 times at once;
-//!    7\. [`padded`] and 8. [`swizzled`] are two cures.
+//! 4. [`tiled_8`]: a smaller tile, and what a tile's size decides.
+//! 5. [`tiled_32`]: the largest tile that one thread per element allows.
+//! 6. [`conflicted`]: B's tile transposed, and a bank of shared memory asked 32 times at once.
+//! 7. [`padded`]: one cure, a word more in every row.
+//! 8. [`swizzled`]: another, the words of every row exchanged.
 //! 9. [`tiled_64`]: a tile with more elements than a block has threads. Each thread computes 16, and reads less.
 //!
 //! ## Conventions

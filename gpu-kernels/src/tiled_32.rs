@@ -18,9 +18,9 @@
 //!
 //! A row of the block is a whole warp: 32 neighbours in memory, 128 bytes, four sectors where they begin at one. In
 //! shared memory the warp writes 32 words in a row; it reads `tile_a[32 y + i]`, one word for all 32 threads, and
-//! `tile_b[32 i + x]`, 32 words in a row. This is the case that is usually meant when a tiled product is said to have no
-//! bank conflicts. For [16](crate::tiled) and [8](crate::tiled_8), where a warp covers several rows of the block, it's
-//! true as well, but for another reason: those rows lie in different banks.
+//! `tile_b[32 i + x]`, 32 words in a row. This is the case that is usually meant when a tiled product is said to have
+//! no bank conflicts. For [16](crate::tiled) and [8](crate::tiled_8), where a warp covers several rows of the block,
+//! it's true as well, but for another reason: those rows lie in different banks.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use crate::tiled;

@@ -25,18 +25,18 @@
 //!
 //! The tiles take 32 KiB, of the 48 KiB that a kernel may declare. Six such blocks would fit into the 228 KiB of shared
 //! memory of an H200's multiprocessor (each takes 1 KiB more for the system). But 16 sums and their operands live in
-//! registers: a thread needs 96 there, so that its 65,536 are enough for two blocks, 512 threads of a possible 2048. And
-//! a C of 128 x 128 is only four blocks: small matrices leave most of the GPU idle.
+//! registers: a thread needs 96 there, so that its 65,536 are enough for two blocks, 512 threads of a possible 2048.
+//! And a C of 128 x 128 is only four blocks: small matrices leave most of the GPU idle.
 //!
 //! ## Who touches what
 //!
 //! Everything a warp does lies in one row, since a row of the block is a whole warp. Loads from A and B and stores to C
-//! are 32 neighbours in memory, 128 bytes. In shared memory a warp writes 32 words in a row; it reads `tile_a[r, i]`, one
-//! word for all (a broadcast), and `tile_b[i, x]` and `tile_b[i, x + 32]`, 32 words in a row each. No conflicts.
+//! are 32 neighbours in memory, 128 bytes. In shared memory a warp writes 32 words in a row; it reads `tile_a[r, i]`,
+//! one word for all (a broadcast), and `tile_b[i, x]` and `tile_b[i, x + 32]`, 32 words in a row each. No conflicts.
 //!
-//! A block of 16 x 16 threads with 4 x 4 outputs each would read less still, 8 elements for 16 multiply-adds. But then a
-//! warp would cover two rows of A's tile, and rows that are 64 words apart begin in the same bank: every 4-byte read of
-//! `tile_a` would take two turns, and so would every write to either tile.
+//! A block of 16 x 16 threads with 4 x 4 outputs each would read less still, 8 elements for 16 multiply-adds. But then
+//! a warp would cover two rows of A's tile, and rows that are 64 words apart begin in the same bank: every 4-byte read
+//! of `tile_a` would take two turns, and so would every write to either tile.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use cuda_std::*;
@@ -77,6 +77,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 /// `a`, `b` and `c` must point to `m * k`, `k * n` and `m * n` elements in memory that the GPU can reach, `c` apart
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
+#[allow(clippy::needless_range_loop)] // r and s number rows and columns of C as well
 pub unsafe fn tiled_64(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];

@@ -1,7 +1,7 @@
 //! # Lesson 4: a smaller tile
 //!
-//! [`tiled`] with tiles of 8 x 8: the same code with another number. A block is 64 threads, two warps, and its two tiles
-//! take 512 bytes of shared memory.
+//! [`tiled`] with tiles of 8 x 8: the same code with another number. A block is 64 threads, two warps, and its two
+//! tiles take 512 bytes of shared memory.
 //!
 //! ## What a tile's size decides
 //!
@@ -26,9 +26,10 @@
 //!
 //! ## Who touches what
 //!
-//! A warp covers 4 rows of 8. A row of 8 floats is 32 bytes, one whole sector where it begins at one. In shared memory a
-//! warp writes 32 words in a row; it reads `tile_a[8 y + i]` in 4 words of 4 banks, 8 apart, each handed to 8 threads;
-//! and `tile_b[8 i + x]` in 8 words of 8 banks, each handed to 4. So no bank is asked for two words here either.
+//! A warp covers 4 rows of 8. A row of 8 floats is 32 bytes, one whole sector where it begins at one. In shared memory
+//! a warp writes 32 words in a row; it reads `tile_a[8 y + i]` in 4 words of 4 banks, 8 apart, each handed to 8
+//! threads; and `tile_b[8 i + x]` in 8 words of 8 banks, each handed to 4. So no bank is asked for two words here
+//! either.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use crate::tiled;

@@ -2,6 +2,7 @@
 
 mod check;
 mod exercise;
+mod explain;
 mod gemm;
 mod info;
 mod list;
@@ -9,6 +10,7 @@ mod memory;
 mod progress;
 mod ptx;
 mod run;
+mod sweep;
 
 use anyhow::{anyhow, bail};
 use host::report::Report;
@@ -35,7 +37,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
         Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
         Some(Command::Check(arguments)) => render(check::run(arguments, common)?, common.json),
+        Some(Command::Explain(arguments)) => render(explain::run(arguments, common)?, common.json),
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
+        Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

@@ -1,0 +1,53 @@
+//! Without any barrier the tiles are read too early and overwritten too early. A block of one warp, whose threads
+//! mostly run together, can still give the right product, which makes the code look as if barriers were for larger
+//! blocks only.
+
+use crate::*;
+
+/// What is wrong here.
+pub const MISTAKE: Mistake = Mistake {
+    name: "both_barriers_missing",
+    right: "both_barriers_missing_right",
+    title: "no barrier at all: read too early and overwritten too early",
+    launch: Launch::Tiles,
+    before: Before::Unwritten,
+    is_product: true,
+    shows: Shows::Always,
+    found: &[
+        Found::between(Kind::ReadAfterWrite, "write a", "read a"),
+        Found::between(Kind::ReadAfterWrite, "write b", "read b"),
+        Found::between(Kind::WriteAfterRead, "read a", "write a"),
+        Found::between(Kind::WriteAfterRead, "read b", "write b"),
+    ],
+};
+
+entries!(both_barriers_missing, both_barriers_missing_right);
+
+#[inline(always)]
+unsafe fn work<const BROKEN: bool>(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
+    let tile_a = shared_array![f32; TILE * TILE];
+    let tile_b = shared_array![f32; TILE * TILE];
+    let Here { x, y, row, column } = here();
+    let mut sum = 0.0;
+    for step in 0..k.div_ceil(TILE) {
+        let (a_column, b_row) = (step * TILE + x, step * TILE + y);
+        let a_element = if row < m && a_column < k { *a.add(row * k + a_column) } else { 0.0 };
+        let b_element = if b_row < k && column < n { *b.add(b_row * n + column) } else { 0.0 };
+        *tile_a.add(y * TILE + x) = a_element; // <- write a
+        *tile_b.add(y * TILE + x) = b_element; // <- write b
+        if !BROKEN {
+            thread::sync_threads();
+        }
+        for i in 0..TILE {
+            let a_element = *tile_a.add(y * TILE + i); // <- read a
+            let b_element = *tile_b.add(i * TILE + x); // <- read b
+            sum = a_element.mul_add(b_element, sum);
+        }
+        if !BROKEN {
+            thread::sync_threads();
+        }
+    }
+    if row < m && column < n {
+        *c.add(row * n + column) = sum;
+    }
+}

@@ -1,0 +1,270 @@
+//! # Kernels that are each one mistake away from a right one
+//!
+//! They test what finds mistakes: `host check` and the simulator's analyses, with NVIDIA's compute-sanitizer beside
+//! them. Each file holds one mistake as two kernels made from the same code: the broken one, and its right twin with
+//! `_right` at the end of its name. A file says what is wrong and why it may look right; [`MISTAKES`] says what is to
+//! be found, and at which lines. Lines are named by marks in the source: `// <- read` at the end of a line makes it the
+//! line "read".
+//!
+//! All take the arguments of a GEMM kernel, `(a, b, c, m, n, k)`, so that one launch serves them all, whether they
+//! compute a product of matrices or something smaller.
+//!
+//! - Barriers of the block: [`first_barrier_missing`], [`second_barrier_missing`], [`both_barriers_missing`],
+//!   [`prefetch_stored_early`], [`double_buffer_wrong_stage`], [`double_buffer_barrier_late`],
+//!   [`double_buffer_barrier_missing`], [`scan_in_place`], [`broadcast_without_barrier`].
+//! - Barriers that not all threads reach: [`barrier_in_branch`], [`barrier_in_uneven_loop`], [`early_return`],
+//!   [`different_barriers`].
+//! - Threads of a warp: [`warp_exchange`], [`reduction_in_lockstep`].
+//! - Places in shared arrays: [`swapped_store`], [`tile_one_too_long`], [`padding_in_one_place`],
+//!   [`transposed_wrong_stride`], [`neighbour_past_the_end`], [`edge_zeros_missing`], [`counters_not_zeroed`],
+//!   [`counted_without_atomics`].
+//! - Global memory: [`unguarded_edge_load`], [`unguarded_edge_store`], [`guard_sizes_exchanged`], [`sum_in_c_unset`],
+//!   [`overlapping_outputs`], [`misaligned_vector`].
+//! - Blocks of the grid: [`blocks_add_to_one_element`], [`split_k_without_atomics`], [`block_barrier_for_the_grid`],
+//!   [`last_block_without_fence`].
+
+#![no_std]
+// Nobody calls these kernels but through a launch; what it must keep to is said above and in `MISTAKES`.
+#![allow(clippy::missing_safety_doc)]
+
+use cuda_std::*;
+
+/// Rows and columns of a tile; blocks of tiles have TILE x TILE threads.
+pub const TILE: usize = 16;
+
+/// Threads of a block whose threads stand in one line.
+pub const LINE: usize = 256;
+
+/// What is wrong, by the names of the simulator's `FindingKind` and of its faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A thread reads what another wrote, and nothing makes the read come after the write.
+    ReadAfterWrite,
+    /// A thread overwrites what another reads, and nothing makes the write come after the read.
+    WriteAfterRead,
+    /// Two threads write the same place.
+    WriteAfterWrite,
+    /// Memory is read that nobody has written.
+    Uninitialised,
+    /// An access past the end of a shared array.
+    OutsideArray,
+    /// Threads of a block arrive at different barriers.
+    DifferentBarriers,
+    /// An access outside every allocation.
+    OutOfBounds,
+    /// An access at an address that isn't a multiple of its size.
+    Misaligned,
+    /// A barrier that some threads of the block never reach.
+    DivergentBarrier,
+}
+
+/// One thing to be found, at lines named by their marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What is wrong.
+    pub kind: Kind,
+    /// The mark of the line that comes first, or of the only one.
+    pub first: &'static str,
+    /// The mark of the other line, if there are two accesses or barriers.
+    pub second: Option<&'static str>,
+}
+
+impl Found {
+    const fn between(kind: Kind, first: &'static str, second: &'static str) -> Found {
+        Found { kind, first, second: Some(second) }
+    }
+
+    const fn at(kind: Kind, line: &'static str) -> Found {
+        Found { kind, first: line, second: None }
+    }
+}
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launch {
+    /// A block of TILE x TILE threads for each tile of C.
+    Tiles,
+    /// Two such blocks for each tile, one after the other along z.
+    TilesTwice,
+    /// Blocks of LINE threads along x, one thread for each element of C.
+    Lines,
+    /// One block of LINE threads.
+    OneLine,
+}
+
+impl Launch {
+    /// Blocks of the grid along x, y and z for a C of `m` x `n`.
+    pub fn grid(self, m: usize, n: usize) -> [u32; 3] {
+        let tiles = |size: usize| size.div_ceil(TILE) as u32;
+        match self {
+            Launch::Tiles => [tiles(n), tiles(m), 1],
+            Launch::TilesTwice => [tiles(n), tiles(m), 2],
+            Launch::Lines => [(m * n).div_ceil(LINE) as u32, 1, 1],
+            Launch::OneLine => [1, 1, 1],
+        }
+    }
+
+    /// Threads of a block along x, y and z.
+    pub const fn block(self) -> [u32; 3] {
+        match self {
+            Launch::Tiles | Launch::TilesTwice => [TILE as u32, TILE as u32, 1],
+            Launch::Lines | Launch::OneLine => [LINE as u32, 1, 1],
+        }
+    }
+}
+
+/// What C has to hold before the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing: it's memory that nobody has written.
+    Unwritten,
+    /// Zeros, since the kernel adds to it.
+    Zeros,
+}
+
+/// When a mistake shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// In every launch of at least three steps along k.
+    Always,
+    /// Only if m, n and k aren't all multiples of the tile, and m isn't n. Otherwise the broken kernel does no wrong.
+    AtEdges,
+}
+
+/// A mistake, as a broken kernel and its right twin.
+#[derive(Clone, Copy, Debug)]
+pub struct Mistake {
+    /// The broken kernel's entry point, and the name of its file.
+    pub name: &'static str,
+    /// The right twin's entry point.
+    pub right: &'static str,
+    /// What is wrong, in one line.
+    pub title: &'static str,
+    /// How both are launched.
+    pub launch: Launch,
+    /// What C holds before.
+    pub before: Before,
+    /// Whether the right twin computes C = A B.
+    pub is_product: bool,
+    /// When the mistake shows.
+    pub shows: Shows,
+    /// All that is to be found.
+    pub found: &'static [Found],
+}
+
+impl Mistake {
+    /// The mistake's file as line directives in the PTX name it, and its text.
+    pub fn source(&self) -> (&'static str, &'static str) {
+        let at = MISTAKES.iter().position(|mistake| mistake.name == self.name);
+        at.map_or(("", ""), |at| SOURCES[at])
+    }
+
+    /// The number of the line with that mark, counted from 1.
+    pub fn line(&self, mark: &str) -> Option<u32> {
+        let is_marked = |line: &str| line.split_once("// <- ").is_some_and(|(_, found)| found == mark);
+        self.source().1.lines().position(is_marked).map(|at| at as u32 + 1)
+    }
+}
+
+/// Adds a number to one in memory, as one operation that no other thread's can come into, as in
+/// `atomic_add!("f32", sum, 1.0)`.
+///
+/// Rust's library has no atomic `f32`, and its atomic integers have their lines in the library's own source.
+#[collapse_debuginfo(yes)]
+macro_rules! atomic_add {
+    ($type:literal, $sum:expr, $value:expr) => {{
+        let (sum, value) = ($sum, $value);
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::asm!(
+            concat!("red.add.", $type, " [{}], {};"), in(reg64) sum, in(reg32) value, options(nostack)
+        );
+        // Anywhere else kernels are only type-checked.
+        #[cfg(not(target_arch = "nvptx64"))]
+        let _: (*mut _, _) = (sum, value);
+    }};
+}
+
+/// Declares a broken kernel and its right twin from `work` beside it.
+macro_rules! entries {
+    ($broken:ident, $right:ident) => {
+        /// The broken kernel.
+        #[cuda_std::kernel]
+        pub unsafe fn $broken(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
+            work::<true>(a, b, c, m, n, k);
+        }
+
+        /// Its right twin.
+        #[cuda_std::kernel]
+        pub unsafe fn $right(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
+            work::<false>(a, b, c, m, n, k);
+        }
+    };
+}
+
+/// Declares the files and lists what each says of itself.
+macro_rules! mistakes {
+    ($($name:ident)*) => {
+        $(pub mod $name;)*
+
+        /// Every mistake.
+        pub const MISTAKES: &[Mistake] = &[$($name::MISTAKE),*];
+
+        const SOURCES: &[(&str, &str)] = &[$((
+            concat!("broken-kernels/src/", stringify!($name), ".rs"),
+            include_str!(concat!(stringify!($name), ".rs")),
+        )),*];
+    };
+}
+
+// A new mistake is a file beside this one and a line here.
+mistakes! {
+    first_barrier_missing
+    second_barrier_missing
+    both_barriers_missing
+    prefetch_stored_early
+    double_buffer_wrong_stage
+    double_buffer_barrier_late
+    double_buffer_barrier_missing
+    scan_in_place
+    broadcast_without_barrier
+    barrier_in_branch
+    barrier_in_uneven_loop
+    early_return
+    different_barriers
+    warp_exchange
+    reduction_in_lockstep
+    swapped_store
+    tile_one_too_long
+    padding_in_one_place
+    transposed_wrong_stride
+    neighbour_past_the_end
+    edge_zeros_missing
+    counters_not_zeroed
+    counted_without_atomics
+    unguarded_edge_load
+    unguarded_edge_store
+    guard_sizes_exchanged
+    sum_in_c_unset
+    overlapping_outputs
+    misaligned_vector
+    blocks_add_to_one_element
+    split_k_without_atomics
+    block_barrier_for_the_grid
+    last_block_without_fence
+}
+
+/// Where a thread stands in its block and in C.
+pub(crate) struct Here {
+    pub x: usize,
+    pub y: usize,
+    pub row: usize,
+    pub column: usize,
+}
+
+/// This thread's place where every block has a tile of C.
+#[inline(always)]
+pub(crate) fn here() -> Here {
+    let (x, y) = (thread::thread_idx_x() as usize, thread::thread_idx_y() as usize);
+    let (block_x, block_y) = (thread::block_idx_x() as usize, thread::block_idx_y() as usize);
+    Here { x, y, row: block_y * TILE + y, column: block_x * TILE + x }
+}

@@ -1,0 +1,182 @@
+//! Every planted mistake is found, with its kind and its lines; nothing else is reported; the right twins are clean.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use broken_kernels::{Before, Kind, MISTAKES, Mistake, Shows};
+use gpu_kernels::LaunchShape;
+use host::{
+    device::{Argument, Device, DeviceSelector},
+    matrix, verify,
+};
+use ndarray::Array2;
+use ptx_simulator::{
+    self as simulator, LaunchConfig, LaunchErrorKind, Module, Simulator,
+    observe::hazards::{Finding, FindingKind, Hazards, Incident},
+};
+
+/// The broken kernels and their twins.
+const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/broken_kernels_compute_70.ptx"));
+
+/// (m, n, k): three whole tiles along k, and the same with edges.
+const WHOLE: (usize, usize, usize) = (32, 32, 48);
+const EDGES: (usize, usize, usize) = (20, 37, 41);
+
+/// A kind and the lines it's about; the second is 0 where there is one only.
+type Seen = BTreeSet<(Kind, u32, u32)>;
+
+/// The kind of a finding in the words of the list.
+fn kind(finding: &Finding) -> Option<Kind> {
+    Some(match &finding.kind {
+        FindingKind::ReadAfterWrite => Kind::ReadAfterWrite,
+        FindingKind::WriteAfterRead => Kind::WriteAfterRead,
+        FindingKind::WriteAfterWrite => Kind::WriteAfterWrite,
+        FindingKind::Uninitialised => Kind::Uninitialised,
+        FindingKind::OutsideArray => Kind::OutsideArray,
+        FindingKind::DifferentBarriers => Kind::DifferentBarriers,
+        FindingKind::Fault(LaunchErrorKind::OutOfBounds { .. }) => Kind::OutOfBounds,
+        FindingKind::Fault(LaunchErrorKind::Misaligned { .. }) => Kind::Misaligned,
+        FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. }) => Kind::DivergentBarrier,
+        _ => return None,
+    })
+}
+
+/// The line of an incident, which has to be in the mistake's own file.
+fn line(incident: &Incident, mistake: &Mistake) -> u32 {
+    let source = incident.source.as_ref().unwrap_or_else(|| panic!("{}: {incident:?} has no line", mistake.name));
+    assert_eq!(source.file, mistake.source().0, "{}: {incident:?}", mistake.name);
+    source.line
+}
+
+/// What is found in one launch of `entry` for an `m` x `k` by `k` x `n` product, and C.
+fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> (Vec<Finding>, Array2<f32>) {
+    static MODULE: LazyLock<Module> = LazyLock::new(|| Module::parse(PTX).expect("the build made it"));
+    let module = &*MODULE;
+    let mut simulator = Simulator::builder().threads(1).memory_limit(1 << 24).build();
+    let (a, b) = inputs((m, n, k));
+    let mut upload = |elements: &[f32]| {
+        let pointer = simulator.allocate(size_of_val(elements) as u64).unwrap();
+        simulator.write(pointer, bytemuck::cast_slice(elements)).unwrap();
+        pointer
+    };
+    let (a, b) = (upload(a.as_slice().unwrap()), upload(b.as_slice().unwrap()));
+    let bytes = (m * n * size_of::<f32>()) as u64;
+    let c = simulator.allocate(bytes).unwrap();
+
+    let launch = mistake.launch;
+    let config = LaunchConfig { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes: 0 };
+    let mut hazards = Hazards::new(module, entry, &config);
+    match mistake.before {
+        Before::Unwritten => hazards.unwritten(c, bytes),
+        Before::Zeros => simulator.fill(c, 0, bytes).unwrap(),
+    }
+    let pointers = [a, b, c].map(simulator::Argument::Pointer);
+    let sizes = [m, n, k].map(|size| simulator::Argument::U64(size as u64));
+    let arguments = [pointers, sizes].concat();
+    simulator.launch_observed(module, entry, config, &arguments, &mut hazards).unwrap();
+
+    let mut elements = vec![0f32; m * n];
+    simulator.read(c, bytemuck::cast_slice_mut(&mut elements)).unwrap();
+    (hazards.findings(), Array2::from_shape_vec((m, n), elements).unwrap())
+}
+
+fn inputs((m, n, k): (usize, usize, usize)) -> (Array2<f32>, Array2<f32>) {
+    (matrix::random_normal(m, k, 1), matrix::random_normal(k, n, 2))
+}
+
+fn seen(mistake: &Mistake, findings: &[Finding]) -> Seen {
+    findings
+        .iter()
+        .map(|finding| {
+            let kind = kind(finding).unwrap_or_else(|| panic!("{}: {finding:?}", mistake.name));
+            // Where the others are that a barrier waits for isn't part of the mistake.
+            let second = finding.second.as_ref().filter(|_| kind != Kind::DivergentBarrier);
+            (kind, line(&finding.first, mistake), second.map_or(0, |second| line(second, mistake)))
+        })
+        .collect()
+}
+
+fn expected(mistake: &Mistake) -> Seen {
+    let line = |mark| mistake.line(mark).unwrap_or_else(|| panic!("{} has no line `{mark}`", mistake.name));
+    mistake.found.iter().map(|found| (found.kind, line(found.first), found.second.map_or(0, line))).collect()
+}
+
+#[test]
+fn every_mistake_is_found_with_its_kind_and_lines_and_nothing_else_is() {
+    let mut failures = String::new();
+    for mistake in MISTAKES {
+        for (name, shape, has_edges) in [("whole tiles", WHOLE, false), ("edges", EDGES, true)] {
+            let shows = mistake.shows == Shows::Always || has_edges;
+            let expected = if shows { expected(mistake) } else { Seen::new() };
+            let (findings, _) = observe(mistake, mistake.name, shape);
+            let seen = seen(mistake, &findings);
+            if seen != expected {
+                failures += &format!("{}, {name}:\n  expected {expected:?}\n  found    {seen:?}\n", mistake.name);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn every_right_twin_is_clean_and_its_product_right() {
+    for mistake in MISTAKES {
+        for shape in [WHOLE, EDGES] {
+            let (findings, c) = observe(mistake, mistake.right, shape);
+            assert!(findings.is_empty(), "{} of {shape:?}: {findings:#?}", mistake.right);
+            if mistake.is_product {
+                let (a, b) = inputs(shape);
+                let verification = verify::compare(c.view(), &verify::reference(a.view(), b.view()));
+                assert!(verification.passed(), "{} of {shape:?}: {verification:?}", mistake.right);
+            }
+        }
+    }
+}
+
+#[test]
+fn there_are_at_least_twenty_mistakes_of_every_kind() {
+    assert!(MISTAKES.len() >= 20);
+    let kinds: BTreeSet<Kind> =
+        MISTAKES.iter().flat_map(|mistake| mistake.found.iter().map(|found| found.kind)).collect();
+    assert_eq!(kinds.len(), 9, "{kinds:?}");
+}
+
+/// One line for each kernel and twin, `found NAME KIND…`: what the simulator finds in them, for matrices with edges.
+#[test]
+#[ignore = "prints a list for measure/who-finds-what"]
+fn what_the_simulator_finds() {
+    for mistake in MISTAKES {
+        for entry in [mistake.name, mistake.right] {
+            let (findings, _) = observe(mistake, entry, EDGES);
+            let kinds: BTreeSet<_> = findings.iter().filter_map(kind).map(|kind| format!("{kind:?}")).collect();
+            println!("found {entry} {}", kinds.into_iter().collect::<Vec<_>>().join(" "));
+        }
+    }
+}
+
+/// For tools that watch a process: `BROKEN_KERNEL=first_barrier_missing` (or a twin) launches that kernel once on the
+/// first GPU, for matrices with edges. `measure/who-finds-what` runs it.
+#[test]
+#[ignore = "needs a GPU and the variable BROKEN_KERNEL"]
+fn one_kernel_runs_on_the_gpu() {
+    let entry = std::env::var("BROKEN_KERNEL").expect("BROKEN_KERNEL names a broken kernel or a twin");
+    let mistake = MISTAKES.iter().find(|mistake| [mistake.name, mistake.right].contains(&entry.as_str()));
+    let mistake = mistake.unwrap_or_else(|| panic!("there is no kernel {entry}"));
+    let (m, n, k) = EDGES;
+    let (a, b) = inputs(EDGES);
+    let device = Device::open(DeviceSelector::Cuda(None)).unwrap();
+    let a = device.upload(a.as_slice().unwrap()).unwrap();
+    let b = device.upload(b.as_slice().unwrap()).unwrap();
+    let mut c = device.allocate::<f32>(m * n).unwrap();
+    if mistake.before == Before::Zeros {
+        c.copy_from(&vec![0.0; m * n]).unwrap();
+    }
+    let module = device.load_module(PTX).unwrap();
+    let launch = mistake.launch;
+    let shape = LaunchShape { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes: 0 };
+    let pointers = [a.address(), b.address(), c.address()].map(Argument::Pointer);
+    let arguments = [pointers, [m, n, k].map(|size| Argument::U64(size as u64))].concat();
+    // SAFETY: the arguments are what every kernel of the list takes. A broken kernel may well leave its buffers, which
+    // is what this is for: nothing else is on the device, and the process ends here.
+    let launched = unsafe { device.launch(module, &entry, &shape, &arguments) };
+    println!("{entry}: {:?}", launched.and_then(|()| device.synchronise()));
+}

@@ -1,0 +1,94 @@
+//! The numbers that the lessons of the kernels state are what the simulator counts.
+
+use gpu_kernels::{
+    KERNELS, Kernel, conflicted, naive, padded, swizzled, tiled, tiled_8, tiled_32, tiled_64, uncoalesced,
+};
+use host::{
+    device::{Device, DeviceSelector},
+    gemm::{DeviceMatrix, Gemm},
+    matrix,
+};
+use ptx_simulator::observe::costs::{Costs, Counts};
+
+/// Rows and columns of the matrices: whole tiles of every kernel.
+const SIZE: usize = 128;
+
+/// What a product of SIZE x SIZE matrices costs.
+fn costs(kernel: &Kernel) -> Counts {
+    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+    let device = gemm.device();
+    let a = device.upload(matrix::random_normal(SIZE, SIZE, 1).as_slice().unwrap()).unwrap();
+    let b = device.upload(matrix::random_normal(SIZE, SIZE, 2).as_slice().unwrap()).unwrap();
+    let c = device.allocate::<f32>(SIZE * SIZE).unwrap();
+    let [a, b, c] = [&a, &b, &c].map(|buffer| DeviceMatrix::new(buffer, 0, SIZE, SIZE).unwrap());
+    let costs = gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry)).unwrap();
+    costs.expect("C isn't empty").total()
+}
+
+/// Units of traffic that a warp causes in one step along k.
+fn per_warp_and_step(kernel: &Kernel, units: u64) -> u64 {
+    let shape = (kernel.launch_shape)(SIZE, SIZE, SIZE).unwrap();
+    let warps = shape.blocks() * u64::from(shape.threads_per_block()) / 32;
+    let steps = (SIZE as u64).div_ceil(u64::from(kernel.tile.k));
+    assert_eq!(units % (warps * steps), 0, "{}: {units} units of {warps} warps in {steps} steps", kernel.name);
+    units / (warps * steps)
+}
+
+#[test]
+fn uncoalesced_touches_17_sectors_for_each_multiply_add_where_naive_touches_4() {
+    let (naive, uncoalesced) = (costs(&naive::KERNEL), costs(&uncoalesced::KERNEL));
+    assert_eq!(per_warp_and_step(&naive::KERNEL, naive.global_loads.units), 2 + 2);
+    assert_eq!(per_warp_and_step(&uncoalesced::KERNEL, uncoalesced.global_loads.units), 16 + 1);
+    assert_eq!(uncoalesced.global_stores.units, 4 * naive.global_stores.units);
+}
+
+#[test]
+fn a_transposed_tile_costs_288_turns_a_step_where_32_and_one_would_do_and_both_cures_take_those() {
+    let turns = |kernel: &Kernel| {
+        let costs = costs(kernel);
+        let step = |units| per_warp_and_step(kernel, units);
+        (step(costs.shared_stores.units), step(costs.shared_loads.units))
+    };
+    // Reads of A's tile are the same in all: 8 of 16 bytes, with two turns each.
+    let reads_of_a = 8 * 2;
+    assert_eq!(turns(&tiled_32::KERNEL), (1 + 1, reads_of_a + 32));
+    assert_eq!(turns(&conflicted::KERNEL), (1 + 32, reads_of_a + 8 * 32));
+    assert_eq!(turns(&padded::KERNEL), (1 + 1, reads_of_a + 32));
+    assert_eq!(turns(&swizzled::KERNEL), (1 + 1, reads_of_a + 32));
+}
+
+#[test]
+fn only_the_kernel_that_shows_bank_conflicts_has_any() {
+    for kernel in KERNELS {
+        let costs = costs(kernel);
+        let has_conflicts = costs.shared_loads.units > costs.shared_loads.ideal
+            || costs.shared_stores.units > costs.shared_stores.ideal;
+        assert_eq!(has_conflicts, kernel.name == "conflicted", "{}", kernel.name);
+    }
+}
+
+#[test]
+fn a_tile_of_t_divides_the_bytes_from_global_memory_by_t() {
+    let bytes = |kernel: &Kernel| costs(kernel).global_loads.bytes;
+    let naive = bytes(&naive::KERNEL);
+    assert_eq!(naive, 8 * (SIZE * SIZE * SIZE) as u64);
+    for (kernel, tile) in [
+        (tiled_8::KERNEL, 8),
+        (tiled::KERNEL, 16),
+        (tiled_32::KERNEL, 32),
+        (conflicted::KERNEL, 32),
+        (tiled_64::KERNEL, 64),
+    ] {
+        assert_eq!(bytes(&kernel) * tile, naive, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn sixteen_outputs_per_thread_need_4_reads_of_shared_memory_where_one_each_needs_20() {
+    let requests = |kernel: &Kernel| {
+        let costs = costs(kernel);
+        costs.shared_loads.requests as f64 / costs.warp_fma as f64
+    };
+    assert_eq!(requests(&tiled_64::KERNEL) * 16.0, 4.0);
+    assert_eq!(requests(&tiled_32::KERNEL) * 16.0, 20.0);
+}
