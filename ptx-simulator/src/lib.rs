@@ -59,6 +59,9 @@
 //! instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
 //! address and source line. A store that fails in one lane writes nothing in any.
 //!
+//! [`observe::hazards`] finds more: races, reads of memory that nobody wrote, accesses that leave their array, and it goes
+//! on after what would end the launch here.
+//!
 //! # Order
 //! Blocks run in parallel. A kernel with atomics, or with volatile or ordered accesses, to global memory runs its
 //! blocks in index order on one core instead, so that sums of floating-point atomics, too, are the same in every run;

@@ -50,7 +50,7 @@ pub(super) fn trace_origins(
 
     // What each instruction reads and writes; what it computes from addresses may be an address itself.
     let mut moves: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
-    for index in 0..program.code.len() {
+    for (index, types) in types.iter().enumerate() {
         let mut instruction = program.code[index];
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         let mut base = NONE;
@@ -64,7 +64,7 @@ pub(super) fn trace_origins(
             instruction.operation,
             Operation::Alu { .. } | Operation::Pack { .. } | Operation::Unpack { .. } | Operation::Shuffle { .. }
         );
-        visit(&mut instruction, types[index].as_ref(), &mut program.lists, |usage, register, _| {
+        visit(&mut instruction, types.as_ref(), &mut program.lists, |usage, register, _| {
             if let Register::Row(row) = register {
                 match usage {
                     Use::Read => {

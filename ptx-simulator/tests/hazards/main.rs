@@ -3,6 +3,7 @@
 //! A kernel's body is written with line numbers of its own: `10| st.shared.u32 [%r4], %r0;` is on line 10, what follows
 //! without a number is on the line before. Everything in front of the body is on line 1.
 
+mod all_pairs;
 mod arrays;
 mod barriers;
 mod between_blocks;

@@ -82,6 +82,18 @@ fn one_threads_write_comes_first_though_others_skip_it() {
 }
 
 #[test]
+fn accesses_in_branches_that_exclude_each_other_are_in_the_sources_order() {
+    // The compiler may put the reader's branch first, and keep the writer's own read from happening.
+    let body = "10| @%p1 bra WRITE;
+        20| ld.shared.u32 %r10, [tile];
+        bra DONE;
+        WRITE:
+        15| st.shared.u32 [tile], 1;
+        DONE: ret;";
+    check(body, 1, 64).finds(&[("ReadAfterWrite", 15, 20)]);
+}
+
+#[test]
 fn threads_that_write_one_word_race_whatever_they_write() {
     check("10| st.shared.u32 [tile], 5;\nret;", 1, 64).finds(&[("WriteAfterWrite", 10, 10)]);
     check("10| @%p1 st.shared.u32 [tile], 5;\nret;", 1, 64).is_clean();

@@ -1,8 +1,9 @@
 //! What is ordered before what.
 //!
 //! Every access of a thread has a *position*: a number that grows with each of the thread's accesses, and that jumps to
-//! the largest of all who meet at a barrier, so that positions of threads which synchronise can be compared. An access
-//! is named by its thread and its position. It is ordered before what another thread does now if
+//! the largest of all who meet at a barrier. At the end of a loop's round it goes on at the next multiple of
+//! [`ROUND`], so that it also says how many rounds a thread has done, whatever it left out in them. An access is named
+//! by its thread and its position. It is ordered before what another thread does now if
 //!
 //! - both are in one block and the position isn't after the block's last barrier of all threads: one number per block,
 //!   [`Clocks::base`], decides this, and nothing else is needed for most kernels;
@@ -24,11 +25,21 @@ use std::rc::Rc;
 use super::table::BarrierInfo;
 use crate::decode::program::Scope;
 
+/// Positions between two rounds of a loop.
+const ROUND: u32 = 64;
+
 /// One access: which thread (of all of the grid, from 1; 0 is no access) and where in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub actor: u32,
     pub position: u32,
+}
+
+impl Stamp {
+    /// Rounds of loops that the thread has done, as far as they can be compared.
+    pub fn round(self) -> u32 {
+        self.position / ROUND
+    }
 }
 
 /// What is known of one block.
@@ -188,6 +199,17 @@ impl Clocks {
     pub fn thread_of(&self, stamp: Stamp) -> Option<u32> {
         let thread = stamp.actor.wrapping_sub(self.first_actor);
         (thread < self.threads).then_some(thread)
+    }
+
+    /// The threads of a warp begin another round of a loop.
+    pub fn next_round(&mut self, warp: u32, lanes: u32) {
+        let first = warp as usize * 32;
+        for (lane, position) in self.positions[first..].iter_mut().take(32).enumerate() {
+            // Rounds may be very many, and positions mustn't wrap.
+            if lanes >> lane & 1 != 0 && *position < 1 << 31 {
+                *position = (*position | (ROUND - 1)) + 1;
+            }
+        }
     }
 
     /// Whether an access is ordered before what `thread` does now.

@@ -1,8 +1,8 @@
 //! The list of what was found, each thing once.
 
-use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
+use super::quick::QuickMap;
 use super::{Finding, FindingKind};
 use crate::error::LaunchErrorKind;
 
@@ -15,7 +15,7 @@ type Key = (Discriminant<FindingKind>, Option<Discriminant<LaunchErrorKind>>, u3
 #[derive(Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
-    places: HashMap<Key, usize>,
+    places: QuickMap<Key, usize>,
 }
 
 impl Findings {

@@ -12,12 +12,13 @@
 //!
 //! The kind of a hazard says what the program means and not what the simulator ran first: if the code leads from one
 //! access to the other without a barrier, and not the other way round, then that is their order; in a loop without any
-//! barrier both ways exist and the thread that has done less counts as first (`table`).
+//! barrier both ways exist and the thread that has done fewer rounds counts as first (`table`).
 //!
 //! `shadow` remembers who accessed each word, and says what that costs; `findings` keeps each finding once.
 
 mod clocks;
 mod findings;
+mod quick;
 mod shadow;
 mod table;
 
@@ -32,7 +33,7 @@ use crate::simulator::{DevicePointer, LaunchConfig};
 use clocks::{Clocks, Published, Stamp};
 use findings::Findings;
 use shadow::{Cursor, Keep, Key, Racing, Shadow, Unwritten};
-use table::{Between, Info, NOWHERE, Table};
+use table::{Between, Info, NOWHERE, Step, Table};
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -366,7 +367,7 @@ fn add_race(
         (Some(_), _) => Between::Threads,
         (None, _) => Between::Blocks,
     };
-    let done = earlier.stamp.position.cmp(&stamp.position);
+    let done = earlier.stamp.round().cmp(&stamp.round());
     let in_order = table.comes_first(earlier.key.instruction, key.instruction, between, done);
     let now = Racing { key, stamp };
     let (first, second) = if in_order { (earlier, now) } else { (now, earlier) };
@@ -418,15 +419,19 @@ impl Observer for Hazards {
 
     #[inline(always)]
     fn instruction(&mut self, place: Place, lanes: u32) {
-        if !self.table.fences {
-            return;
-        }
-        let semantics = self.table.instructions[place.instruction as usize].semantics;
-        if semantics.fence {
-            self.enter(place.block);
-            for lane in lanes_of(lanes) {
-                let thread = place.warp * 32 + lane;
-                self.block.clocks.fence(thread, semantics.scope, semantics.acquire, semantics.release);
+        match self.table.steps[place.instruction as usize] {
+            Step::None => {}
+            Step::Back => {
+                self.enter(place.block);
+                self.block.clocks.next_round(place.warp, lanes);
+            }
+            Step::Fence => {
+                self.enter(place.block);
+                let semantics = self.table.instructions[place.instruction as usize].semantics;
+                for lane in lanes_of(lanes) {
+                    let thread = place.warp * 32 + lane;
+                    self.block.clocks.fence(thread, semantics.scope, semantics.acquire, semantics.release);
+                }
             }
         }
     }

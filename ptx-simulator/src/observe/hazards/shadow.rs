@@ -10,9 +10,8 @@
 //! So memory that n different instructions access takes 16 n bytes for each of its words, in pages that are accessed
 //! at all; 4 bytes per word more where it's shared memory, and one where what is written is kept track of.
 
-use std::collections::HashMap;
-
 use super::clocks::{Clocks, Stamp};
+use super::quick::QuickMap;
 
 /// Words of four bytes in a page: 1 KiB of memory.
 pub const PAGE_WORDS: usize = 256;
@@ -73,7 +72,7 @@ impl Cursor {
 struct Class {
     key: Key,
     slots: Box<[Slot; PAGE_WORDS]>,
-    more: HashMap<u16, Vec<Stamp>>,
+    more: QuickMap<u16, Vec<Stamp>>,
 }
 
 #[derive(Debug)]
@@ -110,9 +109,9 @@ pub struct Shadow {
     shared: bool,
     pages: Vec<Page>,
     /// Pages by number, for global memory.
-    numbers: HashMap<u64, u32>,
+    numbers: QuickMap<u64, u32>,
     /// Reads of unwritten bytes by page, word and instruction: indices into `reads`.
-    unwritten: HashMap<(u32, u16, u32), u32>,
+    unwritten: QuickMap<(u32, u16, u32), u32>,
     reads: Vec<Option<Unwritten>>,
     /// Page and class that each instruction found last.
     recent: Vec<(u64, u32, u32)>,
@@ -136,7 +135,7 @@ impl Page {
             return known as u32;
         }
         self.writers |= key.writes;
-        self.classes.push(Class { key, slots: Box::new([Slot::default(); PAGE_WORDS]), more: HashMap::new() });
+        self.classes.push(Class { key, slots: Box::new([Slot::default(); PAGE_WORDS]), more: QuickMap::default() });
         self.classes.len() as u32 - 1
     }
 }
@@ -146,8 +145,8 @@ impl Shadow {
         Shadow {
             shared,
             pages: Vec::new(),
-            numbers: HashMap::new(),
-            unwritten: HashMap::new(),
+            numbers: QuickMap::default(),
+            unwritten: QuickMap::default(),
             reads: Vec::new(),
             recent: vec![(u64::MAX, 0, 0); instructions],
         }

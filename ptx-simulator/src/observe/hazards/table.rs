@@ -1,8 +1,10 @@
 //! What the analysis knows of each instruction before the launch, and in which order a program runs two of them.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use crate::decode::program::{BarrierKind, NONE, Operation, Program, Semantics};
+use super::quick::QuickMap;
+use crate::decode::program::{BarrierKind, Instruction, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
 use crate::error::SourceLocation;
 
@@ -31,6 +33,15 @@ pub struct Info {
     pub barrier: Option<BarrierInfo>,
 }
 
+/// What an instruction does that isn't an access or a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    None,
+    Fence,
+    /// Back to the start of a loop.
+    Back,
+}
+
 /// What may lie between two accesses and order them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Between {
@@ -42,10 +53,20 @@ pub enum Between {
     Blocks,
 }
 
+/// How the code leads from one of two instructions to the other without what orders them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Path {
+    None,
+    Forward,
+    Backward,
+    Both,
+}
+
 /// All instructions of a kernel.
 #[derive(Debug)]
 pub struct Table {
     pub instructions: Vec<Info>,
+    pub steps: Vec<Step>,
     pub arrays: Vec<SharedArray>,
     /// The source line that declares each array.
     pub declared: Vec<Option<SourceLocation>>,
@@ -56,7 +77,8 @@ pub struct Table {
     successors: Vec<Vec<u32>>,
     /// Whether an instruction ends what [`Between::Threads`] and [`Between::Lanes`] look at.
     cuts: Vec<(bool, bool)>,
-    reached: HashMap<(u32, Between), Vec<u64>>,
+    reached: QuickMap<(u32, Between), Vec<u64>>,
+    paths: QuickMap<(u32, u32, Between), Path>,
 }
 
 impl Table {
@@ -91,6 +113,12 @@ impl Table {
             let source = module.source(*place);
             instructions.push(Info { ptx_line: place.ptx_line, source, line, array, semantics, barrier });
         }
+        let step = |(index, instruction): (usize, &Instruction)| match instruction.operation {
+            Operation::Branch { target } if target as usize <= index => Step::Back,
+            Operation::Nothing if instructions[index].semantics.fence => Step::Fence,
+            _ => Step::None,
+        };
+        let steps = program.code.iter().enumerate().map(step).collect();
         let declared = program
             .taken_at
             .iter()
@@ -108,36 +136,57 @@ impl Table {
         Table {
             cuts: cuts.collect(),
             instructions,
+            steps,
             arrays,
             declared,
             fences,
             partial,
             successors,
-            reached: HashMap::new(),
+            reached: QuickMap::default(),
+            paths: QuickMap::default(),
         }
     }
 
     /// Whether the first of two accesses of different threads comes first in the program. Where the code alone doesn't
-    /// say, as in a loop without a barrier, the thread that has done less so far has `earlier`.
-    pub fn comes_first(&mut self, first: u32, second: u32, between: Between, earlier: std::cmp::Ordering) -> bool {
-        let earlier = earlier.then(first.cmp(&second)).is_le();
-        if first == second {
-            return earlier;
+    /// say, as in a loop without a barrier, `earlier` compares the rounds of loops that the threads have done; within a
+    /// round, and in branches that exclude each other, the source's order counts.
+    pub fn comes_first(&mut self, first: u32, second: u32, between: Between, earlier: Ordering) -> bool {
+        let path = if first == second { Path::Both } else { self.path(first, second, between) };
+        match path {
+            Path::Forward => true,
+            Path::Backward => false,
+            Path::Both => earlier.then_with(|| self.source_order(first, second)).is_le(),
+            Path::None => self.source_order(first, second).is_le(),
         }
+    }
+
+    fn path(&mut self, first: u32, second: u32, between: Between) -> Path {
+        let key = (first, second, between);
+        if let Some(known) = self.paths.get(&key) {
+            return *known;
+        }
+        let mut path = Path::None;
+        // What nothing connects without a barrier between may be connected by a way through one.
         for between in [between, Between::Blocks] {
-            match (self.reaches(first, second, between), self.reaches(second, first, between)) {
-                (true, false) => return true,
-                (false, true) => return false,
-                (true, true) => return earlier,
-                (false, false) => {}
-            }
+            path = match (self.reaches(first, second, between), self.reaches(second, first, between)) {
+                (true, false) => Path::Forward,
+                (false, true) => Path::Backward,
+                (true, true) => Path::Both,
+                (false, false) => continue,
+            };
+            break;
         }
-        // They are in two branches of one `if`: compilers move a read that follows it into the branch that doesn't know
-        // the value. The source says what was meant.
-        let source = |index: u32| self.instructions[index as usize].source.as_ref();
-        match (source(first), source(second)) {
-            (Some(one), Some(other)) if one.file == other.file && one.line != other.line => one.line < other.line,
-            _ => earlier,
+        self.paths.insert(key, path);
+        path
+    }
+
+    fn source_order(&self, first: u32, second: u32) -> Ordering {
+        let of = |instruction: u32| self.instructions[instruction as usize].source.as_ref();
+        match (of(first), of(second)) {
+            (Some(one), Some(other)) if one.file == other.file => {
+                (one.line, one.column).cmp(&(other.line, other.column)).then(first.cmp(&second))
+            }
+            _ => first.cmp(&second),
         }
     }
 
