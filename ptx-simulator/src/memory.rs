@@ -53,6 +53,11 @@ impl Allocation {
         self.bytes
     }
 
+    /// The module variable that the allocation belongs to.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// The host's address of the allocation's first byte.
     pub fn host(&self) -> *mut u8 {
         self.host

@@ -317,6 +317,7 @@ impl Simulator {
         let pool = self.pool.get_or_insert_with(|| thread_pool(self.threads)).as_ref();
         let launch = Launch {
             module,
+            kernel: name,
             program: &kernel.program,
             memory: &self.memory,
             parameters: &parameters,
@@ -332,7 +333,7 @@ impl Simulator {
             finished_blocks: &self.finished_blocks,
         };
         self.finished_blocks.store(0, Ordering::Relaxed);
-        run(&launch, pool).map_err(|fault| describe(&launch, name, fault))
+        run(&launch, pool).map_err(|fault| launch.describe(fault))
     }
 
     /// Gives the module's variables their memory, once.
@@ -424,22 +425,4 @@ fn pack_arguments(kernel: &Kernel, arguments: &[Argument<'_>]) -> Result<Vec<u12
     }
     let unit = |chunk: &[u8]| u128::from_le_bytes(chunk.try_into().expect("chunks of sixteen bytes"));
     Ok(bytes.chunks_exact(16).map(unit).collect())
-}
-
-fn describe(launch: &Launch<'_>, kernel: &str, fault: Fault) -> LaunchError {
-    let thread = fault.warp * 32 + fault.lane;
-    let [width, height, _] = launch.block;
-    let place_of = |instruction: u32| launch.program.places.get(instruction as usize).copied();
-    let place = place_of(fault.instruction);
-    // A function without lines of its own, such as a panic's, is shown at the line that called it.
-    let trail = std::iter::once(fault.instruction).chain(fault.callers);
-    let source = trail.filter_map(place_of).find_map(|place| launch.module.source(place));
-    LaunchError {
-        kind: fault.kind,
-        kernel: kernel.to_owned(),
-        block: launch.block_position(fault.block),
-        thread: [thread % width, thread / width % height, thread / width / height],
-        source: source.map(Box::new),
-        ptx_line: place.map_or(0, |place| place.ptx_line),
-    }
 }

@@ -20,7 +20,14 @@ struct Measured {
 
 impl Measured {
     fn access(&self, space: MemorySpace) -> Access<'_> {
-        Access { space, kind: self.kind, lanes: self.lanes, addresses: &self.addresses, bytes: self.bytes }
+        Access {
+            space,
+            kind: self.kind,
+            lanes: self.lanes,
+            addresses: &self.addresses,
+            bytes: self.bytes,
+            stored: None,
+        }
     }
 }
 
@@ -86,14 +93,21 @@ fn nothing_takes_less_than_the_ideal() {
 /// Wavefronts and the fewest possible of an access of a warp whose lane `i` is at `address(i)`.
 fn bank_costs(kind: AccessKind, bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
     let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
-    let access = Access { space: MemorySpace::Shared, kind, lanes, addresses: &addresses, bytes };
+    let access = Access { space: MemorySpace::Shared, kind, lanes, addresses: &addresses, bytes, stored: None };
     (banks::wavefronts(&access), banks::ideal(&access))
 }
 
 /// Sectors and the fewest possible, likewise.
 fn sector_costs(bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
     let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
-    let access = Access { space: MemorySpace::Global, kind: AccessKind::Read, lanes, addresses: &addresses, bytes };
+    let access = Access {
+        space: MemorySpace::Global,
+        kind: AccessKind::Read,
+        lanes,
+        addresses: &addresses,
+        bytes,
+        stored: None,
+    };
     (sectors::sectors(&access), sectors::ideal(&access))
 }
 

@@ -111,6 +111,7 @@ impl<'a> Builder<'a, '_> {
             "vote" | "match" | "shfl" | "redux" | "activemask" | "elect" => self.collective(text, guard),
             "membar" | "fence" => {
                 self.program.communicates = true;
+                self.fence(text);
                 self.emit(Operation::Nothing, guard);
                 Ok(())
             }
@@ -272,7 +273,7 @@ impl<'a> Builder<'a, '_> {
         };
         let space_offset = |start: u32| u64::from(start).wrapping_add(offset as u64);
         let value = match variable {
-            Binding::Shared(start) => space_offset(start),
+            Binding::Shared(start) => return Ok(self.constant(Constant::Shared { start, offset, wide })),
             Binding::DynamicShared => return Ok(self.constant(Constant::DynamicShared { offset, wide })),
             Binding::Local { offset: start, parameter: false, .. } => space_offset(start),
             // Parameters have generic addresses, since functions keep theirs elsewhere than kernels.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::flow::{AluTypes, analyse};
+use super::origin::trace_origins;
 use super::program::*;
 use super::{Kernel, KernelInfo, KernelParameter, SharedArray, Tables, unsupported};
 use crate::alu::{ALWAYS, CARRY, Operands, Selected};
@@ -102,6 +103,8 @@ pub(super) struct Builder<'a, 't> {
     pub current: Option<usize>,
     scratch: HashMap<RegisterClass, Binding>,
     mnemonics: HashMap<String, u32>,
+    /// Accesses that name a static shared array themselves: by instruction, where the array starts.
+    pub direct: HashMap<u32, u32>,
 }
 
 impl<'a, 't> Builder<'a, 't> {
@@ -129,6 +132,7 @@ impl<'a, 't> Builder<'a, 't> {
             current: None,
             scratch: HashMap::new(),
             mnemonics: HashMap::new(),
+            direct: HashMap::new(),
         }
     }
 
@@ -264,6 +268,8 @@ impl<'a, 't> Builder<'a, 't> {
         self.program.specials = self.specials.iter().map(|(special, row)| (*row, *special)).collect();
         let functions = self.callees.iter().filter_map(|callee| callee.start);
         let entries: Vec<u32> = std::iter::once(0).chain(functions).collect();
+        // While every register has rows of its own.
+        trace_origins(&mut self.program, &self.alu_types, &self.shared_arrays, &self.direct);
         analyse(&mut self.program, &self.alu_types, &entries);
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(super) struct AluTypes {
 
 /// Whether an instruction reads or writes an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     Read,
     Write,
 }
@@ -32,7 +32,7 @@ enum Use {
 /// Calls `each` for every row operand of an instruction, which may be replaced, and for every predicate.
 ///
 /// An instruction's part of `lists` belongs to it alone.
-fn visit(
+pub(super) fn visit(
     instruction: &mut Instruction,
     types: Option<&AluTypes>,
     lists: &mut [u32],

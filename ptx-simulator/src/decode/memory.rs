@@ -13,6 +13,7 @@ struct MemoryModifiers<'a> {
     target: Option<Target>,
     /// Whether other threads may write or read the place at the same time by intention.
     synchronizing: bool,
+    semantics: Semantics,
     vector: u8,
     ty: Option<Type>,
     /// Words that the common reading left over: the operation of an atomic.
@@ -35,8 +36,16 @@ fn target_of(word: &str) -> Option<Target> {
 
 impl<'a> MemoryModifiers<'a> {
     fn read(text: &'a Text<'a>) -> Result<Self> {
-        let mut modifiers =
-            MemoryModifiers { target: None, synchronizing: false, vector: 1, ty: None, rest: Vec::new(), hint: false };
+        let mut modifiers = MemoryModifiers {
+            target: None,
+            synchronizing: false,
+            semantics: Semantics::default(),
+            vector: 1,
+            ty: None,
+            rest: Vec::new(),
+            hint: false,
+        };
+        let mut scope = Scope::Device;
         for word in &text.modifiers {
             if let Some(target) = target_of(word) {
                 if modifiers.target.replace(target).is_some() {
@@ -50,9 +59,13 @@ impl<'a> MemoryModifiers<'a> {
                 match *word {
                     "volatile" | "relaxed" | "acquire" | "release" | "acq_rel" | "mmio" => {
                         modifiers.synchronizing = true;
+                        let semantics = &mut modifiers.semantics;
+                        semantics.volatile |= *word == "volatile";
+                        semantics.acquire |= matches!(*word, "acquire" | "acq_rel");
+                        semantics.release |= matches!(*word, "release" | "acq_rel");
                     }
-                    "weak" | "cta" | "cluster" | "gpu" | "sys" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt"
-                    | "nc" | "noftz" => {}
+                    "cta" | "cluster" => scope = Scope::Block,
+                    "weak" | "gpu" | "sys" | "ca" | "cg" | "cs" | "lu" | "cv" | "wb" | "wt" | "nc" | "noftz" => {}
                     "L2::cache_hint" => modifiers.hint = true,
                     "v2" => modifiers.vector = 2,
                     "v4" => modifiers.vector = 4,
@@ -61,6 +74,10 @@ impl<'a> MemoryModifiers<'a> {
                     word => modifiers.rest.push(word),
                 }
             }
+        }
+        // Atomics are strong without saying so.
+        if modifiers.synchronizing || matches!(text.opcode, "atom" | "red") {
+            modifiers.semantics.scope = scope;
         }
         Ok(modifiers)
     }
@@ -87,6 +104,22 @@ impl<'a> Builder<'a, '_> {
         if matches!(target, Target::Global | Target::Generic) {
             self.program.ordered = true;
         }
+    }
+
+    /// Notes what the next instruction says about the order of memory accesses.
+    fn says(&mut self, semantics: Semantics) {
+        self.program.semantics.insert(self.program.code.len() as u32, semantics);
+    }
+
+    /// Notes the scope of a fence. Fences between proxies order no ordinary accesses.
+    pub fn fence(&mut self, text: &'a Text<'a>) {
+        let has = |word: &str| text.modifiers.contains(&word);
+        if text.modifiers.iter().any(|word| word.starts_with("proxy") || *word == "mbarrier_init") {
+            return;
+        }
+        let scope = if has("cta") || has("cluster") { Scope::Block } else { Scope::Device };
+        let (acquire, release) = (!has("release"), !has("acquire"));
+        self.says(Semantics { scope, volatile: false, acquire, release, fence: true });
     }
 
     /// An address operand, and the space it's in as far as a variable or the instruction says.
@@ -126,7 +159,10 @@ impl<'a> Builder<'a, '_> {
                 let base = self.constant(Constant::Variable { index, offset: 0 });
                 (Address { base, wide: true, offset }, Target::Global)
             }
-            Some(Binding::Shared(start)) => (at(start), Target::Shared),
+            Some(Binding::Shared(start)) => {
+                self.direct.insert(self.program.code.len() as u32, start);
+                (at(start), Target::Shared)
+            }
             Some(Binding::DynamicShared) => {
                 let base = self.constant(Constant::DynamicShared { offset: 0, wide: true });
                 (Address { base, wide: true, offset }, Target::Shared)
@@ -224,6 +260,7 @@ impl<'a> Builder<'a, '_> {
         }
         if modifiers.synchronizing {
             self.synchronizes(target);
+            self.says(modifiers.semantics);
         }
         let bytes = (ty.bits() / 8) as u8;
         if u32::from(bytes) * u32::from(modifiers.vector) > 32 {
@@ -278,6 +315,7 @@ impl<'a> Builder<'a, '_> {
             return Err(refuse(text, "atomics work on global and shared memory"));
         }
         self.synchronizes(target);
+        self.says(modifiers.semantics);
         let class = class_of(ty);
         let destination = match returns {
             true if operands[0] == Operand::Discard => NONE,

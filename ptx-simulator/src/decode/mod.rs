@@ -5,6 +5,7 @@ mod builder;
 mod control;
 mod flow;
 mod memory;
+mod origin;
 pub mod program;
 #[cfg(test)]
 mod tests;

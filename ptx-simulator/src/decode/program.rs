@@ -1,5 +1,7 @@
 //! The compact form that the executor runs: every name is a row or mask index, every label an instruction index.
 
+use std::collections::HashMap;
+
 use crate::alu::{LaneFunction, Operands};
 use crate::memory::CONSTANT_WINDOW;
 
@@ -45,6 +47,39 @@ pub struct Program {
     pub communicates: bool,
     /// Blocks may communicate through memory: they must run in an order that doesn't depend on the machine.
     pub ordered: bool,
+    /// What instructions say about the order of memory accesses, by index; those that say nothing aren't here.
+    /// Execution doesn't need it: all memory is coherent here.
+    pub semantics: HashMap<u32, Semantics>,
+    /// For each instruction the index of the static shared array that its address was made from, if it's exactly one;
+    /// else [`NONE`].
+    pub origins: Vec<u32>,
+    /// For each static shared array the first instruction that takes its address; [`NONE`] if there is none.
+    pub taken_at: Vec<u32>,
+}
+
+/// How far a strong access or a fence reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// An ordinary (weak) access.
+    #[default]
+    None,
+    /// The threads of the block; a cluster is a block here.
+    Block,
+    /// All threads of the device.
+    Device,
+}
+
+/// What an access or a fence says about the order of memory accesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Semantics {
+    pub scope: Scope,
+    pub volatile: bool,
+    /// Later accesses of the thread come after it.
+    pub acquire: bool,
+    /// Earlier accesses of the thread come before it.
+    pub release: bool,
+    /// It's no access itself.
+    pub fence: bool,
 }
 
 /// Where an instruction comes from.
@@ -70,6 +105,8 @@ pub enum Constant {
     Bits64(u64),
     /// The address of a module variable, two rows.
     Variable { index: u32, offset: i64 },
+    /// The address of the static shared array that starts at `start`, plus an offset, in one row or two.
+    Shared { start: u32, offset: i64, wide: bool },
     /// The address of dynamic shared memory plus an offset, in one row or two.
     DynamicShared { offset: i64, wide: bool },
 }
@@ -77,7 +114,9 @@ pub enum Constant {
 impl Constant {
     pub fn rows(self) -> u32 {
         match self {
-            Constant::Bits32(_) | Constant::DynamicShared { wide: false, .. } => 1,
+            Constant::Bits32(_)
+            | Constant::Shared { wide: false, .. }
+            | Constant::DynamicShared { wide: false, .. } => 1,
             _ => 2,
         }
     }

@@ -5,13 +5,13 @@
 
 use super::fault::Fault;
 use super::pattern::{AddressPattern, total_bytes};
-use super::run::{Executor, Result, read_row, read_wide_row};
+use super::run::{Executor, Result, list_range, read_row, read_wide_row};
 use super::warp::{ALL, Warp};
 use crate::alu::Row;
 use crate::decode::program::*;
 use crate::error::{AccessKind, LaunchErrorKind, MemorySpace, Nearest};
 use crate::memory::{load, store};
-use crate::observe::{Access as AccessEvent, Watch};
+use crate::observe::{Access as AccessEvent, Stored, Watch};
 
 /// Bytes from one word of a lane's local memory to its next.
 const LOCAL_STRIDE: usize = 128;
@@ -46,11 +46,13 @@ pub(super) struct Resolved {
 
 /// What an access is, apart from its addresses.
 #[derive(Clone, Copy)]
-pub(super) struct Request {
+pub(super) struct Request<'r> {
     pub target: Target,
     pub kind: AccessKind,
     /// All bytes of a lane.
     pub bytes: u32,
+    /// What a store of an observed launch writes.
+    pub stored: Option<Stored<'r>>,
 }
 
 /// The lanes of `mask`, lowest first.
@@ -92,7 +94,7 @@ impl<W: Watch> Executor<'_, W> {
         pc: u32,
         addresses: &mut [u64; 32],
         active: u32,
-        request: Request,
+        request: Request<'_>,
     ) -> Result<Resolved> {
         let mut resolved = Resolved { pointers: [std::ptr::null_mut(); 32], local: 0 };
         if request.target != Target::Generic {
@@ -122,9 +124,13 @@ impl<W: Watch> Executor<'_, W> {
         pc: u32,
         addresses: &[u64; 32],
         active: u32,
-        request: Request,
+        request: Request<'_>,
         resolved: &mut Resolved,
     ) -> Result<()> {
+        let active = if W::ACTIVE { self.good_lanes(warp, pc, addresses, active, request, resolved)? } else { active };
+        if W::ACTIVE && active == 0 {
+            return Ok(());
+        }
         let bytes = u64::from(request.bytes);
         let (mut low, mut high, mut bits) = (u64::MAX, 0, 0);
         if active == ALL {
@@ -217,11 +223,67 @@ impl<W: Watch> Executor<'_, W> {
                 lanes: active,
                 addresses,
                 bytes: request.bytes,
+                stored: request.stored,
             };
             let place = self.place(warp, pc);
             self.watch.observer().access(place, event);
         }
         Ok(())
+    }
+
+    /// The lanes whose accesses are good; the others' faults go to the observer, and their accesses to where they do
+    /// no harm.
+    fn good_lanes(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        addresses: &[u64; 32],
+        active: u32,
+        request: Request<'_>,
+        resolved: &mut Resolved,
+    ) -> Result<u32> {
+        let bytes = u64::from(request.bytes);
+        let memory = self.launch.memory;
+        let size = match request.target {
+            Target::Shared => u64::from(self.launch.shared_bytes),
+            Target::Parameter => u64::from(self.launch.parameter_bytes),
+            Target::Local => u64::from(self.launch.program.local_words) * 4,
+            Target::Global | Target::Generic => u64::MAX,
+        };
+        let global = size == u64::MAX;
+        let mut known = 0..0;
+        let mut good = active;
+        for lane in lanes(active) {
+            let address = addresses[lane];
+            let fault = if address & (bytes - 1) != 0 {
+                self.misaligned(warp, pc, lane, address, request)
+            } else if global {
+                if known.contains(&address) && bytes <= known.end - address {
+                    continue;
+                }
+                if let Some(index) = memory.find(address, bytes) {
+                    let allocation = &memory.allocations()[index];
+                    known = allocation.start()..allocation.start() + allocation.bytes();
+                    continue;
+                }
+                self.out_of_bounds(warp, pc, lane, address, request, memory.nearest(address))
+            } else if address <= size && bytes <= size - address {
+                continue;
+            } else {
+                self.out_of_bounds(warp, pc, lane, address, request, Nearest::Space { bytes: size })
+            };
+            self.report(fault)?;
+            good &= !(1 << lane);
+            resolved.pointers[lane] = self.dropped(lane);
+        }
+        Ok(good)
+    }
+
+    /// Where a bad access of a lane goes: bytes of `0xff`.
+    pub fn dropped(&mut self, lane: usize) -> *mut u8 {
+        let place = &mut self.dropped[lane];
+        *place = [u128::MAX; 2];
+        place.as_mut_ptr().cast()
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -231,7 +293,7 @@ impl<W: Watch> Executor<'_, W> {
         pc: u32,
         addresses: &[u64; 32],
         active: u32,
-        request: Request,
+        request: Request<'_>,
         high: u64,
         size: u64,
     ) -> Result<()> {
@@ -246,8 +308,8 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     #[cold]
-    fn misaligned(&self, warp: &Warp, pc: u32, lane: usize, address: u64, request: Request) -> Box<Fault> {
-        let Request { target, kind: access, bytes } = request;
+    fn misaligned(&self, warp: &Warp, pc: u32, lane: usize, address: u64, request: Request<'_>) -> Box<Fault> {
+        let Request { target, kind: access, bytes, .. } = request;
         let kind = LaunchErrorKind::Misaligned { space: space(target), address, bytes, access };
         self.fault_of_lane(warp, lane as u32, pc, kind)
     }
@@ -259,10 +321,10 @@ impl<W: Watch> Executor<'_, W> {
         pc: u32,
         lane: usize,
         address: u64,
-        request: Request,
+        request: Request<'_>,
         nearest: Nearest,
     ) -> Box<Fault> {
-        let Request { target, kind: access, bytes } = request;
+        let Request { target, kind: access, bytes, .. } = request;
         let kind = LaunchErrorKind::OutOfBounds { space: space(target), address, bytes, access, nearest };
         self.fault_of_lane(warp, lane as u32, pc, kind)
     }
@@ -330,7 +392,17 @@ impl<W: Watch> Executor<'_, W> {
     ) -> Result<Resolved> {
         let mut addresses = lane_addresses(warp.rows, &access.address);
         let bytes = u32::from(access.bytes) * u32::from(access.count);
-        self.resolve(warp, pc, &mut addresses, active, Request { target: access.target, kind, bytes })
+        let stored = (W::ACTIVE && kind == AccessKind::Write).then(|| {
+            let program = self.launch.program;
+            let elements = match access.count {
+                1 => std::slice::from_ref(&access.data),
+                count => &program.lists[list_range(access.data, count)],
+            };
+            // SAFETY: the warp has that many rows, and nothing writes to them while the access is resolved.
+            let rows = unsafe { std::slice::from_raw_parts(warp.rows, program.rows as usize) };
+            Stored::new(rows, elements, access.bytes, access.wide)
+        });
+        self.resolve(warp, pc, &mut addresses, active, Request { target: access.target, kind, bytes, stored })
     }
 
     // ---- loads --------------------------------------------------------------------------------------------

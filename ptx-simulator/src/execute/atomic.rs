@@ -16,10 +16,10 @@ use crate::observe::Watch;
 impl<W: Watch> Executor<'_, W> {
     pub fn atomic(&mut self, warp: &Warp, pc: u32, atomic: &Atomic, active: u32) -> Result<()> {
         let mut addresses = lane_addresses(warp.rows, &atomic.address);
-        let request = Request { target: atomic.target, kind: AccessKind::Atomic, bytes: u32::from(atomic.bytes) };
-        let resolved = self.resolve(warp, pc, &mut addresses, active, request)?;
-        if resolved.local != 0 {
-            let lane = resolved.local.trailing_zeros() as usize;
+        let bytes = u32::from(atomic.bytes);
+        let request = Request { target: atomic.target, kind: AccessKind::Atomic, bytes, stored: None };
+        let mut resolved = self.resolve(warp, pc, &mut addresses, active, request)?;
+        for lane in lanes(resolved.local) {
             let kind = LaunchErrorKind::OutOfBounds {
                 space: MemorySpace::Global,
                 address: addresses[lane] + LOCAL_WINDOW,
@@ -27,7 +27,9 @@ impl<W: Watch> Executor<'_, W> {
                 access: AccessKind::Atomic,
                 nearest: self.launch.memory.nearest(addresses[lane] + LOCAL_WINDOW),
             };
-            return self.fault(warp, resolved.local, pc, kind);
+            let fault = self.fault_of_lane(warp, lane as u32, pc, kind);
+            self.report(fault)?;
+            resolved.pointers[lane] = self.dropped(lane);
         }
         for lane in lanes(active) {
             let pointer = resolved.pointers[lane];

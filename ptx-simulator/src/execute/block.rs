@@ -126,6 +126,12 @@ impl Block {
                     Constant::Variable { index, offset } => {
                         set_wide_row(warp, row, launch.variables[index as usize].wrapping_add(offset as u64));
                     }
+                    Constant::Shared { start, offset, wide: true } => {
+                        set_wide_row(warp, row, u64::from(start).wrapping_add(offset as u64));
+                    }
+                    Constant::Shared { start, offset, wide: false } => {
+                        set_row(warp, row, |_| u64::from(start).wrapping_add(offset as u64) as u32);
+                    }
                     Constant::DynamicShared { offset, wide: true } => set_wide_row(warp, row, dynamic(offset)),
                     Constant::DynamicShared { offset, wide: false } => set_row(warp, row, |_| dynamic(offset) as u32),
                 }

@@ -8,9 +8,9 @@ use super::fault::Fault;
 use super::run::{Executor, Progress};
 use crate::decode::Module;
 use crate::decode::program::Program;
-use crate::error::{AllocateError, LaunchErrorKind};
-use crate::memory::GlobalMemory;
-use crate::observe::{Observer, Unwatched, Watch, Watched};
+use crate::error::{AllocateError, LaunchError, LaunchErrorKind};
+use crate::memory::{Allocation, GlobalMemory};
+use crate::observe::{GlobalRange, Observer, Unwatched, Watch, Watched};
 
 /// Instructions of a block before the next resident block gets its turn, where blocks may wait for each other.
 const BLOCK_QUANTUM: u64 = 1 << 16;
@@ -22,6 +22,8 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 /// What the blocks of a launch have in common.
 pub(crate) struct Launch<'a> {
     pub module: &'a Module,
+    /// The kernel's name.
+    pub kernel: &'a str,
     pub program: &'a Program,
     pub memory: &'a GlobalMemory,
     /// The kernel's parameters, in units that keep them aligned.
@@ -50,6 +52,25 @@ impl Launch<'_> {
     pub fn block_position(&self, index: u64) -> [u32; 3] {
         let [width, height, _] = self.grid.map(u64::from);
         [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
+    }
+
+    /// A fault in the caller's terms.
+    pub fn describe(&self, fault: Fault) -> LaunchError {
+        let thread = fault.warp * 32 + fault.lane;
+        let [width, height, _] = self.block;
+        let place_of = |instruction: u32| self.program.places.get(instruction as usize).copied();
+        let place = place_of(fault.instruction);
+        // A function without lines of its own, such as a panic's, is shown at the line that called it.
+        let trail = std::iter::once(fault.instruction).chain(fault.callers);
+        let source = trail.filter_map(place_of).find_map(|place| self.module.source(place));
+        LaunchError {
+            kind: fault.kind,
+            kernel: self.kernel.to_owned(),
+            block: self.block_position(fault.block),
+            thread: [thread % width, thread / width % height, thread / width / height],
+            source: source.map(Box::new),
+            ptx_line: place.map_or(0, |place| place.ptx_line),
+        }
     }
 
     /// Runs all blocks on the threads of `pool`, or on this one without a pool. The error is the one of the lowest
@@ -102,6 +123,13 @@ impl Launch<'_> {
 
     /// Runs the blocks one after the other, watched.
     pub fn run_observed(&self, observer: &mut dyn Observer) -> Result<(), Fault> {
+        let range = |allocation: &Allocation| GlobalRange {
+            start: allocation.start(),
+            bytes: allocation.bytes(),
+            name: allocation.name().map(str::to_owned),
+        };
+        let memory: Vec<GlobalRange> = self.memory.allocations().iter().map(range).collect();
+        observer.launch_begins(&memory);
         let watch = Watched(observer);
         if self.program.ordered { self.run_ordered(watch) } else { self.run_in_order(watch) }
     }
@@ -111,8 +139,11 @@ impl Launch<'_> {
         let mut executor = Executor::new(self, watch);
         for index in 0..self.block_count() {
             block.restart(self, index);
-            executor.run_block(&mut block, u64::MAX).map_err(|fault| *fault)?;
-            self.count_finished();
+            match executor.run_block(&mut block, u64::MAX).or_else(|fault| executor.end_block(fault)) {
+                Ok(Progress::LaunchEnded) => return Ok(()),
+                Ok(_) => self.count_finished(),
+                Err(fault) => return Err(*fault),
+            }
         }
         Ok(())
     }
@@ -130,7 +161,9 @@ impl Launch<'_> {
         loop {
             let mut index = 0;
             while index < resident.len() {
-                match executor.run_block(&mut resident[index], BLOCK_QUANTUM).map_err(|fault| *fault)? {
+                let turn = executor.run_block(&mut resident[index], BLOCK_QUANTUM);
+                match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
+                    Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {
                         self.count_finished();
                         idle.push(resident.remove(index));
@@ -145,7 +178,9 @@ impl Launch<'_> {
                 };
                 block.restart(self, next);
                 next += 1;
-                match executor.run_block(&mut block, BLOCK_QUANTUM).map_err(|fault| *fault)? {
+                let turn = executor.run_block(&mut block, BLOCK_QUANTUM);
+                match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
+                    Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {
                         self.count_finished();
                         idle.push(block);

@@ -28,6 +28,8 @@ pub(super) enum Progress {
     Finished,
     /// It has more to do.
     Waiting,
+    /// A fault has ended the launch, and the observer has taken it.
+    LaunchEnded,
 }
 
 /// Why a warp or a group stopped.
@@ -56,6 +58,8 @@ pub(super) struct Executor<'a, W> {
     /// Address patterns of the basic block at hand.
     pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
     level: Level,
+    /// Where bad accesses of an observed launch lead: a place for each lane.
+    pub dropped: Vec<[u128; 2]>,
 }
 
 impl<'a, W: Watch> Executor<'a, W> {
@@ -68,6 +72,7 @@ impl<'a, W: Watch> Executor<'a, W> {
             recent: vec![0; launch.program.code.len()],
             patterns: [AddressPattern::NONE; PATTERN_SLOTS as usize],
             level: Level::detected(),
+            dropped: if W::ACTIVE { vec![[u128::MAX; 2]; 32] } else { Vec::new() },
         }
     }
 
@@ -79,6 +84,28 @@ impl<'a, W: Watch> Executor<'a, W> {
     pub fn fault_of_lane(&self, warp: &Warp, lane: u32, instruction: u32, kind: LaunchErrorKind) -> Box<Fault> {
         let callers = warp.callers(lane);
         Box::new(Fault { kind, block: self.block, warp: warp.index, lane, instruction, callers })
+    }
+
+    /// Gives a fault to the observer; it's an error unless the observer takes it.
+    #[cold]
+    pub fn report(&mut self, fault: Box<Fault>) -> Result<()> {
+        if !W::ACTIVE {
+            return Err(fault);
+        }
+        let place = Place { block: fault.block, warp: fault.warp, instruction: fault.instruction };
+        let again = Fault { kind: fault.kind.clone(), callers: fault.callers.clone(), ..*fault };
+        let error = self.launch.describe(again);
+        if self.watch.observer().fault(place, &error) { Ok(()) } else { Err(fault) }
+    }
+
+    /// What a fault that ended a block means for the launch.
+    #[cold]
+    pub fn end_block(&mut self, fault: Box<Fault>) -> Result<Progress> {
+        let block = fault.block;
+        let last = matches!(fault.kind, LaunchErrorKind::InstructionLimit { .. } | LaunchErrorKind::OutOfMemory(_));
+        self.report(fault)?;
+        self.watch.observer().block_ends(block);
+        Ok(if last { Progress::LaunchEnded } else { Progress::Finished })
     }
 
     pub fn place(&self, warp: &Warp, instruction: u32) -> Place {
@@ -404,6 +431,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     warp.executed += u64::from(pc + 1 - start);
                     warp.groups[index].pc = pc + 1;
                     warp.exit(index, active);
+                    self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
                 Operation::Barrier(barrier) => {
@@ -434,7 +462,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     if warp.groups[index].mask == 0 {
                         warp.groups.swap_remove(index);
                     }
-                    warp.release_warp_barriers();
+                    self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
                 Operation::Vote { members, .. }
@@ -446,10 +474,6 @@ impl<'a, W: Watch> Executor<'a, W> {
                     if ready == 0 {
                         warp.executed += u64::from(pc + 1 - start);
                         return Ok(Stop::Reschedule);
-                    }
-                    if W::ACTIVE && *members != NONE {
-                        let place = self.place(warp, pc);
-                        self.watch.observer().warp_synchronises(place, ready);
                     }
                     self.collective(warp, &instruction.operation, ready);
                     if warp.groups[index].mask != mask {
@@ -512,6 +536,16 @@ impl<'a, W: Watch> Executor<'a, W> {
                     let message = self.assertion(warp, *parameters, active);
                     return self.fault(warp, active, pc, LaunchErrorKind::Assertion { message });
                 }
+            }
+        }
+    }
+
+    /// Lets groups at warp barriers go on whose members are all there.
+    fn release_warp_barriers(&mut self, warp: &mut Warp) {
+        while let Some((lanes, pc)) = warp.release_warp_barrier() {
+            if W::ACTIVE {
+                let place = self.place(warp, pc - 1);
+                self.watch.observer().warp_synchronises(place, lanes);
             }
         }
     }

@@ -208,7 +208,7 @@ impl Warp {
         self.groups.push(Group { pc, mask: lanes, state, ..group });
     }
 
-    /// Takes exited lanes out of the world; those who wait for them look again.
+    /// Takes exited lanes out of the world; those who gather lanes look again, warp barriers have to be.
     pub fn exit(&mut self, index: usize, lanes: u32) {
         self.live &= !lanes;
         self.groups[index].mask &= !lanes;
@@ -220,21 +220,23 @@ impl Warp {
         if self.groups[index].mask == 0 {
             self.groups.swap_remove(index);
         }
-        self.release_warp_barriers();
     }
 
-    /// Lets groups at warp barriers go on whose members are all there.
-    pub fn release_warp_barriers(&mut self) {
+    /// Lets the groups at a warp barrier go on whose members are all there: gives their lanes, and where they go on.
+    pub fn release_warp_barrier(&mut self) -> Option<(u32, u32)> {
         for index in 0..self.groups.len() {
             let State::AtWarpBarrier { members } = self.groups[index].state else { continue };
             let waits = |group: &Group| group.state == State::AtWarpBarrier { members };
             let there = self.groups.iter().filter(|group| waits(group)).fold(0, |there, group| there | group.mask);
             if members & self.live & !there == 0 {
+                let pc = self.groups[index].pc;
                 for group in self.groups.iter_mut().filter(|group| waits(group)) {
                     group.state = State::Runnable;
                 }
+                return Some((there, pc));
             }
         }
+        None
     }
 
     /// Merges what can be merged and picks the group to run next, with the place at which it must stop since others

@@ -10,7 +10,8 @@
 pub mod costs;
 pub mod hazards;
 
-use crate::error::{AccessKind, MemorySpace};
+use crate::alu::Row;
+use crate::error::{AccessKind, LaunchError, MemorySpace};
 
 /// Where in the launch something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +37,70 @@ pub struct Access<'a> {
     pub addresses: &'a [u64; 32],
     /// Bytes per lane.
     pub bytes: u32,
+    /// What a store writes. `None` for loads and atomics.
+    pub stored: Option<Stored<'a>>,
+}
+
+/// The values that a store is about to write.
+#[derive(Clone, Copy)]
+pub struct Stored<'a> {
+    rows: &'a [Row],
+    /// The row of each element.
+    elements: &'a [u32],
+    element_bytes: u8,
+    wide: bool,
+}
+
+impl<'a> Stored<'a> {
+    pub(crate) fn new(rows: &'a [Row], elements: &'a [u32], element_bytes: u8, wide: bool) -> Stored<'a> {
+        Stored { rows, elements, element_bytes, wide }
+    }
+
+    /// The bytes that a lane writes, in the order of memory: as many as [`Access::bytes`] says. Lanes that don't take
+    /// part hold anything; lanes are 0 to 31.
+    pub fn lane(&self, lane: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.elements.len() * usize::from(self.element_bytes));
+        for row in self.elements {
+            let row = *row as usize;
+            let value = if self.wide {
+                // Two rows are 32 doublewords.
+                let word = |index: usize| u64::from(self.rows[row + index / 32].0[index % 32]);
+                word(2 * lane) | word(2 * lane + 1) << 32
+            } else {
+                u64::from(self.rows[row].0[lane])
+            };
+            bytes.extend_from_slice(&value.to_le_bytes()[..usize::from(self.element_bytes)]);
+        }
+        bytes
+    }
+}
+
+impl std::fmt::Debug for Stored<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Stored").field("elements", &self.elements.len()).finish_non_exhaustive()
+    }
+}
+
+/// Global memory that is there when a launch begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobalRange {
+    /// First address.
+    pub start: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// The module variable that it belongs to, if it's one's.
+    pub name: Option<String>,
 }
 
 /// Watches a launch. Every method does nothing unless it's overridden.
 pub trait Observer {
+    /// A launch begins; `memory` is all global memory, sorted by address.
+    fn launch_begins(&mut self, _memory: &[GlobalRange]) {}
+
     /// A block begins; `threads` is its number of threads.
     fn block_begins(&mut self, _block: u64, _threads: u32) {}
 
-    /// All threads of the block have exited.
+    /// All threads of the block have exited, or a fault that the observer took has ended it.
     fn block_ends(&mut self, _block: u64) {}
 
     /// A warp executes an instruction for `lanes`.
@@ -58,8 +115,17 @@ pub trait Observer {
     /// A barrier of the block is complete and its threads go on.
     fn barrier_completes(&mut self, _block: u64, _barrier: u32) {}
 
-    /// The lanes of a warp have synchronised with each other (`bar.warp.sync` and the `.sync` collectives).
+    /// The lanes of a warp have synchronised with each other: `bar.warp.sync`. Votes, shuffles and the other `.sync`
+    /// instructions exchange registers and order no memory, so they aren't named here.
     fn warp_synchronises(&mut self, _place: Place, _lanes: u32) {}
+
+    /// An instruction did what it mustn't; the error names one lane. An observer that answers `true` has taken note, and
+    /// the launch goes on as well as it can: a bad access is left out for that lane alone (a load gives bytes of
+    /// `0xff`), any other fault ends its block, and a warp at its instruction limit ends the launch, which then counts
+    /// as successful. With `false`, the default, the fault ends the launch as it does without an observer.
+    fn fault(&mut self, _place: Place, _error: &LaunchError) -> bool {
+        false
+    }
 }
 
 /// What the executor is generic over: whether anybody watches, and who.

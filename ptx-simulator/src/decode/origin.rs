@@ -1,0 +1,115 @@
+//! Which shared array an address was made from.
+//!
+//! Compilers give every value a register of its own, so it's enough to ask for each register which arrays' addresses any
+//! of its values may have been computed from, whatever the order of the code. Registers that are used for several
+//! things only make the answer wider, and an access with more than one possible array isn't judged.
+
+use std::collections::HashMap;
+
+use super::SharedArray;
+use super::flow::{AluTypes, Register, Use, visit};
+use super::program::*;
+
+/// A set of arrays; the last bit stands for all that aren't static arrays or that are too many to be told apart.
+type Arrays = u64;
+const OTHER: u32 = 63;
+
+/// Code whose addresses go through more loops than this isn't judged.
+const MOST_PASSES: u32 = 64;
+
+/// Fills in [`Program::origins`] and [`Program::taken_at`]. `direct` holds where the array starts for accesses that
+/// name one themselves.
+pub(super) fn trace_origins(
+    program: &mut Program,
+    types: &[Option<AluTypes>],
+    arrays: &[SharedArray],
+    direct: &HashMap<u32, u32>,
+) {
+    let number = |start: u32| {
+        let position = arrays.iter().position(|array| array.offset == start).unwrap_or(OTHER as usize);
+        (position as u32).min(OTHER)
+    };
+    program.origins = vec![NONE; program.code.len()];
+    program.taken_at = vec![NONE; arrays.len()];
+    let mut made_from: HashMap<u32, Arrays> = HashMap::new();
+    for (row, constant) in &program.constants {
+        match constant {
+            Constant::Shared { start, .. } => drop(made_from.insert(*row, 1 << number(*start))),
+            Constant::DynamicShared { .. } => drop(made_from.insert(*row, 1 << OTHER)),
+            _ => {}
+        }
+    }
+    let constants = made_from.clone();
+    let mut take = |array: u32, at: u32| {
+        if let Some(taken) = program.taken_at.get_mut(array as usize)
+            && *taken == NONE
+        {
+            *taken = at;
+        }
+    };
+
+    // What each instruction reads and writes; what it computes from addresses may be an address itself.
+    let mut moves: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    for index in 0..program.code.len() {
+        let mut instruction = program.code[index];
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        let mut base = NONE;
+        if let Operation::Load(Access { address, .. })
+        | Operation::Store(Access { address, .. })
+        | Operation::Atomic(Atomic { address, .. }) = instruction.operation
+        {
+            base = address.base;
+        }
+        let computes = matches!(
+            instruction.operation,
+            Operation::Alu { .. } | Operation::Pack { .. } | Operation::Unpack { .. } | Operation::Shuffle { .. }
+        );
+        visit(&mut instruction, types[index].as_ref(), &mut program.lists, |usage, register, _| {
+            if let Register::Row(row) = register {
+                match usage {
+                    Use::Read => {
+                        if let Some(arrays) = constants.get(&row) {
+                            (0..OTHER).filter(|bit| arrays >> bit & 1 != 0).for_each(|bit| take(bit, index as u32));
+                        }
+                        reads.push(row);
+                    }
+                    Use::Write => writes.push(row),
+                }
+            }
+        });
+        if let Some(start) = direct.get(&(index as u32)) {
+            take(number(*start), index as u32);
+        }
+        if computes {
+            moves.push((reads, writes));
+        }
+        // Kept for below: the row that the access starts from.
+        program.origins[index] = base;
+    }
+    let mut passes = 0;
+    let mut changed = true;
+    while changed {
+        passes += 1;
+        if passes > MOST_PASSES {
+            program.origins.fill(NONE);
+            return;
+        }
+        changed = false;
+        for (reads, writes) in &moves {
+            let read = reads.iter().filter_map(|row| made_from.get(row)).fold(0, |all, arrays| all | arrays);
+            for row in writes {
+                let known = made_from.entry(*row).or_default();
+                changed |= *known | read != *known;
+                *known |= read;
+            }
+        }
+    }
+    for (index, origin) in program.origins.iter_mut().enumerate() {
+        let arrays = match direct.get(&(index as u32)) {
+            Some(start) => 1 << number(*start),
+            None => made_from.get(origin).copied().unwrap_or(0),
+        };
+        let only = arrays.is_power_of_two() && arrays != 1 << OTHER;
+        *origin = if only { arrays.trailing_zeros() } else { NONE };
+    }
+}

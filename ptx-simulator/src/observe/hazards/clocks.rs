@@ -1,0 +1,423 @@
+//! What is ordered before what.
+//!
+//! Every access of a thread has a *position*: a number that grows with each of the thread's accesses, and that jumps to
+//! the largest of all who meet at a barrier, so that positions of threads which synchronise can be compared. An access
+//! is named by its thread and its position. It is ordered before what another thread does now if
+//!
+//! - both are in one block and the position isn't after the block's last barrier of all threads: one number per block,
+//!   [`Clocks::base`], decides this, and nothing else is needed for most kernels;
+//! - both are in one block and the other thread's *row* says so: after a barrier of some threads only, each of them has
+//!   a row with the last position that it knows of every thread of the block. Rows are shared by those who met, and made
+//!   only when the first barrier of this kind completes;
+//! - they are in different blocks and the other thread's *knowledge* says so, which comes from fences: a fence notes what
+//!   the thread knows, the thread's next strong store or atomic publishes it at its address, a strong load or atomic
+//!   at that address picks it up, and from the reader's next fence or barrier on it counts.
+//!
+//! A barrier of the block hands on what its threads have noted and picked up. So a thread that publishes for its block
+//! needs a fence of each thread that wrote, before the barrier, or one of its own after it; and a barrier serves as the
+//! reader's fence. PTX's memory model asks for a fence of the publishing and of the reading thread itself in these two
+//! places, but CUDA's own guide and samples leave them out ("the last block sums up"), and hardware keeps to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::table::BarrierInfo;
+use crate::decode::program::Scope;
+
+/// One access: which thread (of all of the grid, from 1; 0 is no access) and where in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub actor: u32,
+    pub position: u32,
+}
+
+/// What is known of one block.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct KnownBlock {
+    /// Accesses of all its threads up to this position.
+    base: u32,
+    /// Later ones of single threads.
+    more: BTreeMap<u32, u32>,
+}
+
+impl KnownBlock {
+    fn join(&mut self, other: &KnownBlock) {
+        self.base = self.base.max(other.base);
+        for (thread, position) in &other.more {
+            let known = self.more.entry(*thread).or_default();
+            *known = (*known).max(*position);
+        }
+        let base = self.base;
+        self.more.retain(|_, position| *position > base);
+    }
+
+    /// If something is known of every thread, the least of it holds for all.
+    fn compact(&mut self, threads: u32) {
+        if self.more.len() == threads as usize
+            && let Some(least) = self.more.values().min().copied()
+        {
+            self.base = least;
+            self.more.retain(|_, position| *position > least);
+        }
+    }
+}
+
+/// What is known of other blocks, by index; when published, of the publisher's own as well.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Known(BTreeMap<u64, KnownBlock>);
+
+impl Known {
+    fn covers(&self, block: u64, thread: u32, position: u32) -> bool {
+        self.0.get(&block).is_some_and(|known| {
+            position <= known.base || known.more.get(&thread).is_some_and(|last| position <= *last)
+        })
+    }
+
+    fn join(&mut self, other: &Known, threads: u32) {
+        for (block, known) in &other.0 {
+            let own = self.0.entry(*block).or_default();
+            own.join(known);
+            own.compact(threads);
+        }
+    }
+}
+
+type Shared = Option<Rc<Known>>;
+
+/// Adds `other` to `own`, which is copied only if somebody else has it too.
+fn join(own: &mut Shared, other: &Shared, threads: u32) {
+    match (own.as_mut(), other) {
+        (_, None) => {}
+        (None, Some(other)) => *own = Some(other.clone()),
+        (Some(known), Some(other)) => {
+            if !Rc::ptr_eq(known, other) {
+                Rc::make_mut(known).join(other, threads);
+            }
+        }
+    }
+}
+
+/// What fences have done for one thread. Pairs are for the block's scope and for the device's.
+#[derive(Clone, Debug, Default)]
+struct Fenced {
+    /// Ordered before everything that the thread does.
+    known: Shared,
+    /// What the thread's next strong write publishes.
+    released: [Shared; 2],
+    /// Picked up by strong reads, and not yet ordered by a fence.
+    acquired: [Shared; 2],
+}
+
+/// Where a strong access was: whether in shared memory, and the address.
+type Location = (bool, u64);
+
+/// What strong writes have published, by where they wrote.
+#[derive(Debug, Default)]
+pub struct Published(HashMap<Location, Rc<Known>>);
+
+type Row = Rc<Vec<u32>>;
+
+/// Those who have arrived at a barrier that isn't complete yet.
+#[derive(Clone, Debug, Default)]
+pub struct Arrivals {
+    /// Instructions that they arrived at: index, first thread, number of threads; in order of arrival.
+    pub places: Vec<(u32, u32, u32)>,
+    /// Threads that wait.
+    waiting: Vec<u32>,
+    arrived: u32,
+    counted: bool,
+    /// What all of them know together.
+    row: Vec<u32>,
+    known: Fenced,
+    position: u32,
+}
+
+/// The time of one block.
+#[derive(Debug)]
+pub struct Clocks {
+    pub block: u64,
+    pub threads: u32,
+    /// Actor of the block's first thread.
+    pub first_actor: u32,
+    pub base: u32,
+    pub positions: Vec<u32>,
+    rows: Vec<Option<Row>>,
+    any_rows: bool,
+    fenced: Vec<Fenced>,
+    partial: bool,
+    /// Published for the block alone.
+    published: Published,
+    pub arrivals: [Arrivals; 16],
+}
+
+impl Clocks {
+    /// `partial` if barriers of some threads only are to be understood, `fences` if fences are.
+    pub fn new(threads: u32, partial: bool, fences: bool) -> Clocks {
+        let count = threads as usize;
+        let partial = partial || fences;
+        Clocks {
+            block: 0,
+            threads,
+            first_actor: 1,
+            base: 0,
+            positions: vec![0; count],
+            rows: vec![None; if partial { count } else { 0 }],
+            any_rows: false,
+            fenced: vec![Fenced::default(); if fences { count } else { 0 }],
+            partial,
+            published: Published::default(),
+            arrivals: Default::default(),
+        }
+    }
+
+    pub fn restart(&mut self, block: u64) {
+        self.block = block;
+        // Grids of more than 2^32 threads take longer than anyone waits.
+        self.first_actor = (block as u32).wrapping_mul(self.threads).wrapping_add(1);
+        self.base = 0;
+        self.positions.fill(0);
+        self.rows.fill(None);
+        self.any_rows = false;
+        self.fenced.fill(Fenced::default());
+        self.published.0.clear();
+        self.arrivals = Default::default();
+    }
+
+    /// The thread of this block that a stamp is of.
+    #[inline(always)]
+    pub fn thread_of(&self, stamp: Stamp) -> Option<u32> {
+        let thread = stamp.actor.wrapping_sub(self.first_actor);
+        (thread < self.threads).then_some(thread)
+    }
+
+    /// Whether an access is ordered before what `thread` does now.
+    #[inline(always)]
+    pub fn is_before(&self, stamp: Stamp, thread: u32) -> bool {
+        match self.thread_of(stamp) {
+            Some(other) => {
+                stamp.position <= self.base || self.any_rows && self.knows_row(thread, other, stamp.position)
+            }
+            None => !self.fenced.is_empty() && self.knows_block(thread, stamp),
+        }
+    }
+
+    #[cold]
+    fn knows_row(&self, thread: u32, other: u32, position: u32) -> bool {
+        thread == other || self.rows[thread as usize].as_ref().is_some_and(|row| position <= row[other as usize])
+    }
+
+    #[cold]
+    fn knows_block(&self, thread: u32, stamp: Stamp) -> bool {
+        let Some(known) = &self.fenced[thread as usize].known else { return false };
+        let index = stamp.actor.wrapping_sub(1);
+        known.covers(u64::from(index / self.threads), index % self.threads, stamp.position)
+    }
+
+    /// Whether the thread has executed a fence, or learned of one through a barrier.
+    pub fn has_fenced(&self, thread: u32) -> bool {
+        self.fenced.get(thread as usize).is_some_and(|fenced| fenced.released[0].is_some())
+    }
+
+    // ---- barriers -----------------------------------------------------------------------------------------
+
+    pub fn arrive(&mut self, number: u32, instruction: u32, barrier: BarrierInfo, threads: impl Iterator<Item = u32>) {
+        let Some(mut arrivals) = self.arrivals.get_mut(number as usize).map(std::mem::take) else { return };
+        arrivals.counted |= barrier.counted;
+        for thread in threads {
+            match arrivals.places.iter_mut().find(|(place, _, _)| *place == instruction) {
+                Some((_, _, count)) => *count += 1,
+                None => arrivals.places.push((instruction, thread, 1)),
+            }
+            arrivals.arrived += 1;
+            if barrier.waits {
+                arrivals.waiting.push(thread);
+            }
+            if self.partial {
+                self.gather(&mut arrivals.row, thread);
+            }
+            self.gather_fences(&mut arrivals.known, thread);
+            arrivals.position = arrivals.position.max(self.positions[thread as usize]);
+        }
+        self.arrivals[number as usize] = arrivals;
+    }
+
+    /// Orders those who waited after all who arrived. Gives the places that they arrived at, and whether the barrier
+    /// was for all threads of the block.
+    pub fn complete(&mut self, number: u32) -> (Vec<(u32, u32, u32)>, bool) {
+        let Some(arrivals) = self.arrivals.get_mut(number as usize).map(std::mem::take) else {
+            return (Vec::new(), false);
+        };
+        if arrivals.waiting.len() == self.threads as usize {
+            self.base = self.positions.iter().copied().max().unwrap_or(0);
+            self.positions.fill(self.base);
+            if self.any_rows {
+                self.rows.fill(None);
+                self.any_rows = false;
+            }
+            if !self.fenced.is_empty() {
+                let ordered = self.ordered_fences(arrivals.known);
+                self.fenced.fill(ordered);
+            }
+        } else {
+            self.meet(&arrivals.waiting, arrivals.row, arrivals.known, arrivals.position);
+        }
+        (arrivals.places, !arrivals.counted)
+    }
+
+    /// Threads of a warp meet at a barrier of their own.
+    pub fn meet_lanes(&mut self, threads: &[u32]) {
+        let (mut row, mut known, mut position) = (Vec::new(), Fenced::default(), 0);
+        for thread in threads {
+            self.gather(&mut row, *thread);
+            self.gather_fences(&mut known, *thread);
+            position = position.max(self.positions[*thread as usize]);
+        }
+        self.meet(threads, row, known, position);
+    }
+
+    fn meet(&mut self, threads: &[u32], row: Vec<u32>, known: Fenced, position: u32) {
+        let row = Rc::new(row);
+        let known = if self.fenced.is_empty() { known } else { self.ordered_fences(known) };
+        for thread in threads {
+            let thread = *thread as usize;
+            self.positions[thread] = self.positions[thread].max(position);
+            if let Some(own) = self.rows.get_mut(thread) {
+                *own = Some(row.clone());
+                self.any_rows = true;
+            }
+            if let Some(own) = self.fenced.get_mut(thread) {
+                *own = known.clone();
+            }
+        }
+    }
+
+    /// Adds what a thread knows of the block to a row.
+    fn gather(&self, row: &mut Vec<u32>, thread: u32) {
+        row.resize(self.threads as usize, 0);
+        if let Some(known) = self.rows.get(thread as usize).and_then(Option::as_ref) {
+            for (own, known) in row.iter_mut().zip(known.iter()) {
+                *own = (*own).max(*known);
+            }
+        }
+        row[thread as usize] = row[thread as usize].max(self.positions[thread as usize]);
+    }
+
+    fn gather_fences(&self, all: &mut Fenced, thread: u32) {
+        let Some(fenced) = self.fenced.get(thread as usize) else { return };
+        join(&mut all.known, &fenced.known, self.threads);
+        for scope in 0..2 {
+            join(&mut all.released[scope], &fenced.released[scope], self.threads);
+            join(&mut all.acquired[scope], &fenced.acquired[scope], self.threads);
+        }
+    }
+
+    /// What a barrier makes of what its threads brought: it orders what they have picked up.
+    fn ordered_fences(&self, mut all: Fenced) -> Fenced {
+        for acquired in std::mem::take(&mut all.acquired) {
+            join(&mut all.known, &acquired, self.threads);
+        }
+        all
+    }
+
+    // ---- fences -------------------------------------------------------------------------------------------
+
+    /// Everything that is ordered before the thread now, what it did itself included.
+    fn snapshot(&self, thread: u32) -> Rc<Known> {
+        let mut known = match &self.fenced[thread as usize].known {
+            Some(known) => Known::clone(known),
+            None => Known::default(),
+        };
+        let mut own = KnownBlock { base: self.base, more: BTreeMap::new() };
+        if let Some(row) = self.rows.get(thread as usize).and_then(Option::as_ref) {
+            let later = row.iter().zip(0..).filter(|(position, _)| **position > self.base);
+            own.more.extend(later.map(|(position, other)| (other, *position)));
+        }
+        own.more.insert(thread, self.positions[thread as usize]);
+        own.compact(self.threads);
+        known.0.insert(self.block, own);
+        Rc::new(known)
+    }
+
+    pub fn fence(&mut self, thread: u32, scope: Scope, acquire: bool, release: bool) {
+        let levels = if scope == Scope::Device { 2 } else { 1 };
+        if acquire {
+            for level in 0..levels {
+                let acquired = self.fenced[thread as usize].acquired[level].take();
+                self.learn(thread, &acquired);
+            }
+        }
+        if release {
+            let snapshot = Some(self.snapshot(thread));
+            for level in 0..levels {
+                self.fenced[thread as usize].released[level] = snapshot.clone();
+            }
+        }
+    }
+
+    /// A thread comes to know something of its own block and of others.
+    fn learn(&mut self, thread: u32, what: &Shared) {
+        let Some(what) = what else { return };
+        if let Some(own) = what.0.get(&self.block)
+            && self.partial
+        {
+            let mut row = Vec::new();
+            self.gather(&mut row, thread);
+            for (other, position) in row.iter_mut().zip(0..).map(|(position, other)| (other, position)) {
+                let known = own.more.get(&other).copied().unwrap_or(0).max(own.base);
+                *position = (*position).max(known);
+            }
+            self.rows[thread as usize] = Some(Rc::new(row));
+            self.any_rows = true;
+        }
+        join(&mut self.fenced[thread as usize].known, &Some(what.clone()), self.threads);
+    }
+
+    /// A strong access: publishes if it writes, picks up if it reads.
+    #[allow(clippy::too_many_arguments)]
+    pub fn strong_access(
+        &mut self,
+        published: &mut Published,
+        thread: u32,
+        shared: bool,
+        address: u64,
+        (reads, writes): (bool, bool),
+        (acquire, release): (bool, bool),
+        scope: Scope,
+    ) {
+        let device = !shared && scope == Scope::Device;
+        let levels = if device { 2 } else { 1 };
+        let place = (shared, address);
+        // Taken out so that what is the block's can be changed together with the rest of this.
+        let mut own = std::mem::take(&mut self.published);
+        let mut maps = [&mut own, published];
+        if reads && acquire {
+            for map in &maps[..levels] {
+                self.learn(thread, &map.0.get(&place).cloned());
+            }
+        }
+        if writes {
+            let now = release.then(|| self.snapshot(thread));
+            for (level, map) in maps[..levels].iter_mut().enumerate() {
+                let what = now.clone().or_else(|| self.fenced[thread as usize].released[level].clone());
+                match what {
+                    Some(what) if reads => {
+                        let mut all = map.0.remove(&place);
+                        join(&mut all, &Some(what), self.threads);
+                        map.0.extend(all.map(|all| (place, all)));
+                    }
+                    Some(what) => drop(map.0.insert(place, what)),
+                    // An atomic hands on what was published; a plain store takes its place.
+                    None if reads => {}
+                    None => drop(map.0.remove(&place)),
+                }
+            }
+        }
+        if reads && !acquire {
+            for (level, map) in maps[..levels].iter().enumerate() {
+                let found = map.0.get(&place).cloned();
+                join(&mut self.fenced[thread as usize].acquired[level], &found, self.threads);
+            }
+        }
+        self.published = own;
+    }
+}

@@ -1,0 +1,557 @@
+//! Finds what a kernel does wrong without its result showing it.
+//!
+//! [`Hazards`] watches one launch. A *hazard* is two accesses of different threads to the same bytes, one of them a
+//! write, with nothing that orders them. What orders accesses is in `clocks`: barriers of the block, of some of its
+//! threads and of a warp, and fences with strong accesses; votes, shuffles and the lock-step in which lanes of a warp
+//! may happen to run order nothing. Whether the two accesses met in this run doesn't matter: all pairs of instructions
+//! that race in any order of the same accesses are found, whatever order the simulator runs warps in.
+//!
+//! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
+//! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
+//! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more.
+//!
+//! The kind of a hazard says what the program means and not what the simulator ran first: if the code leads from one
+//! access to the other without a barrier, and not the other way round, then that is their order; in a loop without any
+//! barrier both ways exist and the thread that has done less counts as first (`table`).
+//!
+//! `shadow` remembers who accessed each word, and says what that costs; `findings` keeps each finding once.
+
+mod clocks;
+mod findings;
+mod shadow;
+mod table;
+
+use std::collections::HashMap;
+
+use super::{Access, GlobalRange, Observer, Place};
+use crate::decode::Module;
+use crate::decode::program::Scope;
+use crate::error::{AccessKind, LaunchError, LaunchErrorKind, MemorySpace, SourceLocation};
+use crate::memory::CONSTANT_WINDOW;
+use crate::simulator::{DevicePointer, LaunchConfig};
+use clocks::{Clocks, Published, Stamp};
+use findings::Findings;
+use shadow::{Keep, Key, Racing, Shadow, Unwritten};
+use table::{Between, Info, NOWHERE, Table};
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// A thread reads what another wrote, and nothing makes the read come after the write.
+    ReadAfterWrite,
+    /// A thread overwrites what another reads, and nothing makes the write come after the read.
+    WriteAfterRead,
+    /// Two threads write the same place, and nothing says whose value stays.
+    WriteAfterWrite,
+    /// A read of memory that nobody has written.
+    Uninitialised,
+    /// An access past the end of an array in shared memory, in another array or in the padding between two.
+    OutsideArray,
+    /// Threads of a block arrive at different barrier instructions for the same barrier.
+    DifferentBarriers,
+    /// Anything for which a launch without an observer stops: accesses outside every allocation, misaligned ones,
+    /// barriers that some threads never reach, traps, endless loops.
+    Fault(LaunchErrorKind),
+}
+
+/// One thread's access or arrival.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// Position of the block in the grid.
+    pub block: [u32; 3],
+    /// Position of the thread in the block.
+    pub thread: [u32; 3],
+    /// The source line, where the PTX has line directives.
+    pub source: Option<SourceLocation>,
+    /// The line in the PTX text.
+    pub ptx_line: u32,
+}
+
+/// The memory that an access was to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// Shared or global.
+    pub space: MemorySpace,
+    /// The address within its space.
+    pub address: u64,
+    /// Bytes of the access.
+    pub bytes: u32,
+    /// The shared array or module variable that the kernel's address was made from, by its name in the PTX.
+    pub array: Option<String>,
+    /// First address of that array, or of the allocation that the address is in.
+    pub start: Option<u64>,
+    /// Length of the array or allocation in bytes.
+    pub length: Option<u64>,
+    /// Where the kernel takes the array's address, that is, the source line that declares it.
+    pub declared: Option<SourceLocation>,
+}
+
+/// A mistake, with the first of its occurrences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What is wrong.
+    pub kind: FindingKind,
+    /// The access that comes first in the program, for hazards; the only one otherwise.
+    pub first: Incident,
+    /// The other access of a hazard, or the other barrier.
+    pub second: Option<Incident>,
+    /// The memory, if it's about memory.
+    pub touched: Option<Touched>,
+    /// How often the same kind was found at the same pair of lines: bytes accessed wrongly for memory (words of four
+    /// bytes), threads for barriers.
+    pub count: u64,
+}
+
+/// Watches a launch for mistakes.
+///
+/// Make one for each launch, say which memory nobody has written yet, launch with
+/// [`crate::Simulator::launch_observed`], and ask for the findings. Faults are findings too: the launch goes on after
+/// them and gives `Ok`, but for what keeps it from beginning.
+#[derive(Debug)]
+pub struct Hazards {
+    table: Table,
+    grid: [u32; 3],
+    shape: [u32; 3],
+    memory: Vec<GlobalRange>,
+    global: Shadow,
+    published: Published,
+    /// The block at hand, and others that wait for their turn.
+    block: Block,
+    waiting: HashMap<u64, Block>,
+    idle: Vec<Block>,
+    findings: Findings,
+}
+
+/// What is known of a block while it runs.
+#[derive(Debug)]
+struct Block {
+    /// It has begun and not ended.
+    running: bool,
+    clocks: Clocks,
+    shared: Shadow,
+}
+
+impl Hazards {
+    /// Ready to watch a launch of `kernel` with that shape.
+    pub fn new(module: &Module, kernel: &str, config: &LaunchConfig) -> Hazards {
+        let table = Table::new(module, kernel);
+        let threads = config.block.iter().fold(1u32, |product, extent| product.saturating_mul(*extent)).clamp(1, 1024);
+        Hazards {
+            grid: config.grid,
+            shape: config.block.map(|extent| extent.max(1)),
+            memory: Vec::new(),
+            global: Shadow::new(false, table.instructions.len()),
+            published: Published::default(),
+            block: Block::new(&table, threads),
+            waiting: HashMap::new(),
+            idle: Vec::new(),
+            findings: Findings::default(),
+            table,
+        }
+    }
+
+    /// Says that nobody has written these bytes of global memory yet. All memory that isn't named here counts as
+    /// written.
+    pub fn unwritten(&mut self, pointer: DevicePointer, bytes: u64) {
+        self.global.mark_unwritten(pointer.0, bytes);
+    }
+
+    /// What was found, in the order in which it was found first; at most a thousand different findings.
+    pub fn findings(mut self) -> Vec<Finding> {
+        for read in self.global.take_reads() {
+            self.unwritten_read(read, MemorySpace::Global);
+        }
+        self.findings.into_list()
+    }
+
+    /// Makes the block of that index the one at hand.
+    fn enter(&mut self, index: u64) {
+        if self.block.clocks.block != index
+            && let Some(block) = self.waiting.remove(&index)
+        {
+            self.switch(block);
+        }
+    }
+
+    /// Puts another block at hand, and the last one aside.
+    fn switch(&mut self, block: Block) {
+        let last = std::mem::replace(&mut self.block, block);
+        if last.running {
+            self.waiting.insert(last.clocks.block, last);
+        } else {
+            self.idle.push(last);
+        }
+    }
+
+    /// Reports what the block at hand read unwritten, now that nothing can race with it any more.
+    fn settle(&mut self) {
+        for read in self.block.shared.take_reads() {
+            self.unwritten_read(read, MemorySpace::Shared);
+        }
+    }
+
+    fn unwritten_read(&mut self, read: Unwritten, space: MemorySpace) {
+        let lines = (self.table.instructions[read.instruction as usize].line, NOWHERE);
+        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        self.findings.add(FindingKind::Uninitialised, lines, read.count, |kind| Finding {
+            kind,
+            first: describe.incident(read.stamp.actor, read.instruction),
+            second: None,
+            touched: Some(describe.touched(space, read.address, 4, read.instruction)),
+            count: 0,
+        });
+    }
+
+    /// Takes note of an access of one lane, which is a whole number of words or a part of one.
+    #[inline(always)]
+    fn lane_access(&mut self, lane: Lane, address: u64, bytes: u32, key: Key, keep: Keep) {
+        let Hazards { table, block, global, findings, memory, grid, shape, .. } = self;
+        let Block { clocks, shared, .. } = block;
+        let (shadow, space) = if lane.shared { (shared, MemorySpace::Shared) } else { (global, MemorySpace::Global) };
+        let mut each = |word: u64, bytes_mask: u8| {
+            let key = Key { bytes: bytes_mask, ..key };
+            shadow.access(clocks, lane.thread, lane.stamp, word, key, keep, |racing| {
+                let describe = (&memory[..], *grid, *shape);
+                add_race(table, clocks, findings, describe, racing, (key, lane.stamp), (space, word * 4));
+            });
+        };
+        if bytes == 4 {
+            each(address / 4, 0xf);
+        } else if bytes < 4 {
+            each(address / 4, (((1u32 << bytes) - 1) << (address % 4)) as u8);
+        } else {
+            for word in 0..u64::from(bytes / 4) {
+                each(address / 4 + word, 0xf);
+            }
+        }
+    }
+
+    /// An access in shared memory whose address was made from one array and isn't inside it.
+    #[cold]
+    fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32, writes: bool) {
+        if writes {
+            // What was wrong about the address is said; whoever reads this has another problem.
+            for byte in address..address + u64::from(bytes) {
+                self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
+            }
+        }
+        let lines = (self.table.instructions[instruction as usize].line, NOWHERE);
+        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), |kind| Finding {
+            kind,
+            first: describe.incident(lane.stamp.actor, instruction),
+            second: None,
+            touched: Some(describe.touched(MemorySpace::Shared, address, bytes, instruction)),
+            count: 0,
+        });
+    }
+
+    /// Threads wait at barriers that others don't come to: one finding for each line where some wait.
+    fn divergent(&mut self, error: &LaunchError) -> bool {
+        let mut places: Vec<(u32, u32, u32)> = Vec::new();
+        for (instruction, thread, count) in self.block.clocks.arrivals.iter().flat_map(|arrivals| &arrivals.places) {
+            let line = |instruction: u32| self.table.instructions[instruction as usize].line;
+            match places.iter_mut().find(|(known, _, _)| line(*known) == line(*instruction)) {
+                Some((_, _, known)) => *known += count,
+                None => places.push((*instruction, *thread, *count)),
+            }
+        }
+        let first_actor = self.block.clocks.first_actor;
+        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        let incident = |(instruction, thread, _): (u32, u32, u32)| describe.incident(first_actor + thread, instruction);
+        for place in &places {
+            let other = places.iter().find(|other| *other != place).copied();
+            let lines = (self.table.instructions[place.0 as usize].line, NOWHERE);
+            let kind = FindingKind::Fault(error.kind.clone());
+            self.findings.add(kind, lines, u64::from(place.2), |kind| Finding {
+                kind,
+                first: incident(*place),
+                second: other.map(incident),
+                touched: None,
+                count: 0,
+            });
+        }
+        !places.is_empty()
+    }
+}
+
+impl Block {
+    fn new(table: &Table, threads: u32) -> Block {
+        Block {
+            running: false,
+            clocks: Clocks::new(threads, table.partial, table.fences),
+            shared: Shadow::new(true, table.instructions.len()),
+        }
+    }
+}
+
+/// A lane that accesses memory.
+#[derive(Clone, Copy)]
+struct Lane {
+    thread: u32,
+    stamp: Stamp,
+    shared: bool,
+}
+
+/// What it takes to tell people about threads and memory.
+#[derive(Clone, Copy)]
+struct Describe<'a> {
+    table: &'a Table,
+    memory: &'a [GlobalRange],
+    grid: [u32; 3],
+    shape: [u32; 3],
+}
+
+impl Describe<'_> {
+    fn incident(&self, actor: u32, instruction: u32) -> Incident {
+        let threads: u32 = self.shape.iter().product();
+        let (block, thread) = ((actor.wrapping_sub(1)) / threads, actor.wrapping_sub(1) % threads);
+        let place = |index: u32, [width, height, _]: [u32; 3]| {
+            [index % width, index / width % height, (u64::from(index) / (u64::from(width) * u64::from(height))) as u32]
+        };
+        let info = &self.table.instructions[instruction as usize];
+        Incident {
+            block: place(block, self.grid),
+            thread: place(thread, self.shape),
+            source: info.source.clone(),
+            ptx_line: info.ptx_line,
+        }
+    }
+
+    /// `instruction` accessed the memory.
+    fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32) -> Touched {
+        let mut touched = Touched { space, address, bytes, array: None, start: None, length: None, declared: None };
+        if space == MemorySpace::Shared {
+            let made_from = self.table.instructions[instruction as usize].array as usize;
+            let inside = |array: &crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();
+            let index = match self.table.arrays.get(made_from) {
+                Some(_) => Some(made_from),
+                None => self.table.arrays.iter().position(inside),
+            };
+            if let Some(array) = index.map(|index| &self.table.arrays[index]) {
+                touched.array = Some(array.name.clone());
+                touched.start = Some(array.offset.into());
+                touched.length = Some(array.bytes.into());
+            }
+            touched.declared = index.and_then(|index| self.table.declared.get(index).cloned().flatten());
+        } else if space == MemorySpace::Global {
+            let after = self.memory.partition_point(|range| range.start <= address);
+            let range = after.checked_sub(1).map(|index| &self.memory[index]);
+            if let Some(range) = range.filter(|range| address - range.start < range.bytes) {
+                touched.array = range.name.clone();
+                touched.start = Some(range.start);
+                touched.length = Some(range.bytes);
+            }
+        }
+        touched
+    }
+}
+
+/// Adds a race between an earlier access and one now, in the order that the program means.
+#[cold]
+fn add_race(
+    table: &mut Table,
+    clocks: &Clocks,
+    findings: &mut Findings,
+    (memory, grid, shape): (&[GlobalRange], [u32; 3], [u32; 3]),
+    earlier: Racing,
+    (key, stamp): (Key, Stamp),
+    (space, address): (MemorySpace, u64),
+) {
+    let between = match (clocks.thread_of(earlier.stamp), clocks.thread_of(stamp)) {
+        (Some(one), Some(other)) if one / 32 == other / 32 => Between::Lanes,
+        (Some(_), _) => Between::Threads,
+        (None, _) => Between::Blocks,
+    };
+    let done = earlier.stamp.position.cmp(&stamp.position);
+    let in_order = table.comes_first(earlier.key.instruction, key.instruction, between, done);
+    let now = Racing { key, stamp };
+    let (first, second) = if in_order { (earlier, now) } else { (now, earlier) };
+    let kind = match (first.key.writes, second.key.writes) {
+        (true, true) => FindingKind::WriteAfterWrite,
+        (true, false) => FindingKind::ReadAfterWrite,
+        _ => FindingKind::WriteAfterRead,
+    };
+    let line = |racing: Racing| table.instructions[racing.key.instruction as usize].line;
+    findings.add(kind, (line(first), line(second)), 1, |kind| {
+        let describe = Describe { table, memory, grid, shape };
+        Finding {
+            kind,
+            first: describe.incident(first.stamp.actor, first.key.instruction),
+            second: Some(describe.incident(second.stamp.actor, second.key.instruction)),
+            touched: Some(describe.touched(space, address, 4, first.key.instruction)),
+            count: 0,
+        }
+    });
+}
+
+/// The lanes of a mask, lowest first.
+fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
+    (0..32).filter(move |lane| mask >> lane & 1 != 0)
+}
+
+impl Observer for Hazards {
+    fn launch_begins(&mut self, memory: &[GlobalRange]) {
+        self.memory = memory.to_vec();
+    }
+
+    fn block_begins(&mut self, block: u64, threads: u32) {
+        if self.block.running {
+            let next = self.idle.pop().unwrap_or_else(|| Block::new(&self.table, threads));
+            self.switch(next);
+        }
+        self.block.running = true;
+        self.block.clocks.restart(block);
+        self.block.shared.restart();
+    }
+
+    fn block_ends(&mut self, block: u64) {
+        self.enter(block);
+        self.settle();
+        self.block.running = false;
+    }
+
+    #[inline(always)]
+    fn instruction(&mut self, place: Place, lanes: u32) {
+        if !self.table.fences {
+            return;
+        }
+        let semantics = self.table.instructions[place.instruction as usize].semantics;
+        if semantics.fence {
+            self.enter(place.block);
+            for lane in lanes_of(lanes) {
+                let thread = place.warp * 32 + lane;
+                self.block.clocks.fence(thread, semantics.scope, semantics.acquire, semantics.release);
+            }
+        }
+    }
+
+    fn access(&mut self, place: Place, access: Access<'_>) {
+        let shared = match access.space {
+            MemorySpace::Shared => true,
+            MemorySpace::Global => false,
+            MemorySpace::Local | MemorySpace::Parameter => return,
+        };
+        self.enter(place.block);
+        let Info { array, semantics, .. } = self.table.instructions[place.instruction as usize];
+        let bounds = self.table.arrays.get(array as usize).filter(|_| shared);
+        let bounds = bounds.map(|array| (u64::from(array.offset), u64::from(array.bytes)));
+        let (reads, writes) = (access.kind != AccessKind::Write, access.kind != AccessKind::Read);
+        let key = Key { instruction: place.instruction, bytes: 0, strength: semantics.scope as u8, reads, writes };
+        let keep = match (self.table.fences, self.table.partial) {
+            (true, _) => Keep::All,
+            (false, true) => Keep::OfBlock,
+            (false, false) => Keep::Two,
+        };
+        let bytes = u64::from(access.bytes);
+        let mut rest = access.lanes;
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
+            rest &= rest - 1;
+            let thread = place.warp * 32 + lane;
+            let clocks = &mut self.block.clocks;
+            let position = &mut clocks.positions[thread as usize];
+            *position += 1;
+            let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position: *position };
+            let address = access.addresses[lane as usize];
+            let lane = Lane { thread, stamp, shared };
+            if let Some((start, length)) = bounds {
+                let offset = address.wrapping_sub(start);
+                if offset >= length || length - offset < bytes {
+                    self.outside(lane, place.instruction, address, access.bytes, writes);
+                    continue;
+                }
+            }
+            // Constants are never written.
+            if !shared && address >= CONSTANT_WINDOW {
+                continue;
+            }
+            let mut key = key;
+            if semantics.volatile && shared && writes && !self.block.clocks.has_fenced(thread) {
+                key.strength = 0;
+            }
+            self.lane_access(lane, address, access.bytes, key, keep);
+            if self.table.fences && semantics.scope != Scope::None {
+                self.block.clocks.strong_access(
+                    &mut self.published,
+                    thread,
+                    shared,
+                    address,
+                    (reads, writes),
+                    (semantics.acquire, semantics.release),
+                    semantics.scope,
+                );
+            }
+        }
+    }
+
+    fn barrier_arrives(&mut self, place: Place, barrier: u32, lanes: u32) {
+        self.enter(place.block);
+        if let Some(info) = self.table.instructions[place.instruction as usize].barrier {
+            let threads = lanes_of(lanes).map(|lane| place.warp * 32 + lane);
+            self.block.clocks.arrive(barrier, place.instruction, info, threads);
+        }
+    }
+
+    fn barrier_completes(&mut self, block: u64, barrier: u32) {
+        self.enter(block);
+        let (places, full) = self.block.clocks.complete(barrier);
+        if !full {
+            return;
+        }
+        self.settle();
+        let line = |instruction: u32| self.table.instructions[instruction as usize].line;
+        let Some(first) = places.first().copied() else { return };
+        let first_actor = self.block.clocks.first_actor;
+        for other in places.iter().filter(|other| line(other.0) != line(first.0)) {
+            let lines = (line(first.0), line(other.0));
+            let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+            self.findings.add(FindingKind::DifferentBarriers, lines, u64::from(other.2), |kind| Finding {
+                kind,
+                first: describe.incident(first_actor.wrapping_add(first.1), first.0),
+                second: Some(describe.incident(first_actor.wrapping_add(other.1), other.0)),
+                touched: None,
+                count: 0,
+            });
+        }
+    }
+
+    fn warp_synchronises(&mut self, place: Place, lanes: u32) {
+        self.enter(place.block);
+        let threads: Vec<u32> = lanes_of(lanes).map(|lane| place.warp * 32 + lane).collect();
+        self.block.clocks.meet_lanes(&threads);
+    }
+
+    fn fault(&mut self, place: Place, error: &LaunchError) -> bool {
+        self.enter(place.block);
+        let memory = match &error.kind {
+            LaunchErrorKind::OutOfBounds { space, address, bytes, .. }
+            | LaunchErrorKind::Misaligned { space, address, bytes, .. } => Some((*space, *address, *bytes)),
+            _ => None,
+        };
+        if memory.is_none() {
+            // The block ends: what would have raced with its reads may not have come to run.
+            self.block.shared.forget_reads();
+            if matches!(error.kind, LaunchErrorKind::DivergentBarrier { .. }) && self.divergent(error) {
+                return true;
+            }
+        }
+        let Some(info) = self.table.instructions.get(place.instruction as usize) else { return false };
+        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        let count = memory.map_or(1, |(_, _, bytes)| u64::from(bytes.div_ceil(4)));
+        self.findings.add(FindingKind::Fault(error.kind.clone()), (info.line, NOWHERE), count, |kind| Finding {
+            kind,
+            first: Incident {
+                block: error.block,
+                thread: error.thread,
+                source: error.source.as_deref().cloned(),
+                ptx_line: error.ptx_line,
+            },
+            second: None,
+            touched: memory.map(|(space, address, bytes)| describe.touched(space, address, bytes, place.instruction)),
+            count: 0,
+        });
+        true
+    }
+}
