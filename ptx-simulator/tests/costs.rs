@@ -368,6 +368,37 @@ fn loops_and_branches_count_what_each_warp_executes() {
 }
 
 #[test]
+fn lanes_join_where_their_ways_do_though_the_join_stands_first() {
+    // As compilers write a guarded load in a loop whose end they put before its head.
+    let costs = costs_of(
+        TILE,
+        "mov.u32 %r1, %tid.x;
+        mov.u32 %r2, tile;
+        mad.lo.u32 %r2, %r1, 4, %r2;
+        mov.u32 %r3, 0;
+        setp.ge.u32 %p1, %r1, 10;
+        bra.uni head;
+        join:
+        st.shared.u32 [%r2], %r4;
+        bar.sync 0;
+        add.u32 %r3, %r3, 1;
+        setp.lt.u32 %p2, %r3, 5;
+        @%p2 bra head;
+        bra.uni end;
+        head:
+        mov.u32 %r4, 0;
+        @%p1 bra join;
+        ld.global.u32 %r4, [%in0];
+        bra.uni join;
+        end:",
+        32,
+    );
+    assert_eq!(costs.total().shared_stores, traffic(5, 5, 5, 640));
+    assert_eq!(costs.total().global_loads, traffic(5, 5, 5, 200));
+    assert_eq!(costs.total().barriers, 5);
+}
+
+#[test]
 fn an_instruction_that_the_simulator_takes_in_steps_counts_once() {
     let module = load(&module_text(
         ".func (.param .b64 result) twice(.param .b64 value)
