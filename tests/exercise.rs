@@ -113,9 +113,16 @@ fn a_tile_that_nobody_loads_is_named() {
 
 #[test]
 fn a_wrong_element_is_named_with_the_one_that_belongs_there() {
-    let page = page_with([&LOAD.replace("row * k + step * TILE + x", "row * k + step * TILE + y"), BARRIER, MULTIPLY, BARRIER]);
+    let page = page_with([
+        &LOAD.replace("row * k + step * TILE + x", "row * k + step * TILE + y"),
+        BARRIER,
+        MULTIPLY,
+        BARRIER,
+    ]);
     match judged(&page) {
-        Verdict::WrongElement { step: 0, block: [0, 0, 0], thread, target, found: Some(found), expected, line, .. } => {
+        Verdict::WrongElement {
+            step: 0, block: [0, 0, 0], thread, target, found: Some(found), expected, line, ..
+        } => {
             assert_eq!(thread, [1, 0, 0]);
             assert_eq!(target, Target { array: "tile_a", row: 0, column: 1 });
             assert_eq!(found, Origin { matrix: "A", row: 0, column: 0 });
@@ -130,12 +137,24 @@ fn a_wrong_element_is_named_with_the_one_that_belongs_there() {
 fn tiles_in_each_others_place_are_a_wrong_element() {
     let swapped = LOAD.replace("tile_a", "tile_c").replace("tile_b", "tile_a").replace("tile_c", "tile_b");
     let verdict = judged(&page_with([&swapped, BARRIER, MULTIPLY, BARRIER]));
-    assert!(matches!(verdict, Verdict::WrongElement { found: Some(Origin { matrix: "B", .. }), .. } | Verdict::WrongElement { target: Target { array: "tile_b", .. }, .. }), "{verdict:?}");
+    assert!(
+        matches!(
+            verdict,
+            Verdict::WrongElement { found: Some(Origin { matrix: "B", .. }), .. }
+                | Verdict::WrongElement { target: Target { array: "tile_b", .. }, .. }
+        ),
+        "{verdict:?}"
+    );
 }
 
 #[test]
 fn a_load_from_outside_a_matrix_is_told_as_such() {
-    let verdict = judged(&page_with([&LOAD.replace("(step * TILE + y) * n", "(step * TILE + y + k) * n"), BARRIER, MULTIPLY, BARRIER]));
+    let verdict = judged(&page_with([
+        &LOAD.replace("(step * TILE + y) * n", "(step * TILE + y + k) * n"),
+        BARRIER,
+        MULTIPLY,
+        BARRIER,
+    ]));
     assert_eq!(verdict.todo(), Some(1));
     assert_eq!(verdict.problem().map(|problem| problem.kind), Some(ProblemKind::OutOfBounds), "{verdict:?}");
 }

@@ -33,15 +33,16 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
 
 /// Brings the page back, after a question if that would overwrite work.
 fn reset(yes: bool, language: Language) -> anyhow::Result<PageReport> {
-    let file = page::path().display().to_string();
-    if page::work()?.is_none() {
-        page::reset()?;
+    let path = page::path();
+    let file = path.display().to_string();
+    if page::work(&path)?.is_none() {
+        page::reset(&path)?;
         return Ok(PageReport::Untouched { file, language });
     }
     if !yes && !confirm(&file, language)? {
         return Ok(PageReport::Kept { file, language });
     }
-    page::reset()?;
+    page::reset(&path)?;
     Ok(PageReport::Reset { file, language })
 }
 

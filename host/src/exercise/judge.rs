@@ -207,7 +207,9 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
     if trace.shared_reads == 0 {
         return Ok(Verdict::NothingMultiplied);
     }
-    let fault = |problem: &Problem| is_fault(problem) || matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault);
+    let fault = |problem: &Problem| {
+        is_fault(problem) || matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault)
+    };
     if let Some(problem) = found(&fault) {
         let todo = todo_before(submission.source, problem.first.source.as_ref()).unwrap_or(3);
         return Ok(Verdict::Other { todo, problem });

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -40,30 +40,27 @@ pub fn is_untouched(page: &str) -> bool {
     code(page) == code(START)
 }
 
-/// The page on disk, if it isn't as it was handed out.
+/// The page at `path`, if it isn't as it was handed out.
 ///
 /// # Errors
 ///
-/// [`MatrixError::Read`] if the file can't be read for another reason than that it is missing.
-pub fn work() -> Result<Option<String>, PageError> {
-    let path = path();
-    match fs::read_to_string(&path) {
+/// [`PageError`] if the file can't be read for another reason than that it is missing from its folder.
+pub fn work(path: &Path) -> Result<Option<String>, PageError> {
+    match fs::read_to_string(path) {
         Ok(text) if text == START => Ok(None),
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => {
-            Ok(None)
-        }
-        Err(source) => Err(PageError { path, source }),
+        Err(error) if error.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => Ok(None),
+        Err(source) => Err(PageError { path: path.to_owned(), source }),
     }
 }
 
-/// Puts the page back as it was handed out.
+/// Puts the page at `path` back as it was handed out.
 ///
 /// # Errors
 ///
 /// [`MatrixError::Write`], and then the file is as it was.
-pub fn reset() -> Result<(), MatrixError> {
-    OutputFile::create(&path())?.write(|writer| writer.write_all(START.as_bytes()))
+pub fn reset(path: &Path) -> Result<(), MatrixError> {
+    OutputFile::create(path)?.write(|writer| writer.write_all(START.as_bytes()))
 }
 
 /// A page that can't be read.
@@ -86,6 +83,20 @@ mod tests {
         assert!(is_untouched(START));
         assert!(is_untouched(&START.replace("// TODO 1: load.", "// Well, load.\n")));
         assert!(!is_untouched(&START.replace("// TODO 2: nobody", "thread::sync_threads(); // nobody")));
+    }
+
+    #[test]
+    fn a_page_with_work_in_it_is_told_from_one_that_is_fresh_or_missing_and_can_be_brought_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("exercise.rs");
+        assert!(work(&path).unwrap().is_none());
+        fs::write(&path, "my work").unwrap();
+        assert_eq!(work(&path).unwrap().as_deref(), Some("my work"));
+        reset(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), START);
+        assert!(work(&path).unwrap().is_none());
+        let elsewhere = folder.path().join("no/such/folder/exercise.rs");
+        assert!(work(&elsewhere).unwrap_err().to_string().contains("no/such/folder"));
     }
 
     #[test]
