@@ -189,7 +189,7 @@ fn a_missing_first_barrier_is_a_dirty_read_with_both_lines() {
         assert!((load..load + 4).contains(&line(&race.first)), "{race:?}");
         assert!((multiply..multiply + 4).contains(&line(race.second.as_ref().unwrap())), "{race:?}");
         let name = serde_json::to_value(&race.element).unwrap()["name"].as_str().unwrap().to_owned();
-        assert!(["tile_a", "tile_b"].contains(&name.as_str()), "{name}");
+        assert!(["tile_a", "tile_b"].contains(&name.as_str()), "{race:?}");
     }
 }
 

@@ -41,7 +41,11 @@ pub const KERNEL: Kernel = Kernel {
 /// One block of TILE x TILE threads per tile of C; `None` unless all sizes are multiples of TILE.
 pub fn launch_shape(m: usize, n: usize, k: usize) -> Option<LaunchShape> {
     let whole = m % TILE == 0 && n % TILE == 0 && k % TILE == 0;
-    if whole { LaunchShape::over_tiles(m, n, KERNEL.tile, KERNEL.block) } else { None }
+    if whole {
+        LaunchShape::over_tiles(m, n, KERNEL.tile, KERNEL.block)
+    } else {
+        None
+    }
 }
 
 /// C = A B, a TILE x TILE tile of C per block, for sizes that are multiples of TILE.

@@ -10,8 +10,11 @@ use host::{
     report::CheckReport,
 };
 
-use super::{progress, start_workers};
+use super::{memory::ensure_product_fits, progress, start_workers};
 use crate::cli::{CheckArguments, Common};
+
+/// Bytes that the simulator remembers of each element while it watches, at most.
+const SHADOW_BYTES: u128 = 80;
 
 pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckReport> {
     ensure!(
@@ -28,6 +31,9 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
             !shape.contains(&0),
             "an empty product launches nothing, so there is nothing to check: choose larger sizes"
         );
+    }
+    if let Some(shape) = given {
+        ensure_product_fits(shape, SHADOW_BYTES)?;
     }
     start_workers()?;
     let mut checks = Vec::new();

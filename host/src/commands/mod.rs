@@ -5,6 +5,7 @@ mod exercise;
 mod gemm;
 mod info;
 mod list;
+mod memory;
 mod progress;
 mod ptx;
 mod run;

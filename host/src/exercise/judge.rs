@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{
     page,
-    trace::{Store, Trace},
+    trace::{Store, TILES, Trace},
 };
 use crate::{
     check::{self, Act, Checked, Problem, ProblemKind},
@@ -176,7 +176,7 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
         return Ok(Verdict::NotStarted);
     }
     let watched = check::check(gemm, kernel, &[SEVERAL_STEPS])?;
-    let trace = trace(gemm, kernel)?;
+    let trace = trace(gemm, submission)?;
     if watched.passed() && trace.shared_reads > 0 {
         // However it is done.
         return Ok(Verdict::Right);
@@ -185,20 +185,27 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
         watched.problems.iter().find(|problem| wanted(problem)).cloned().map(Box::new)
     };
 
+    let at_barrier =
+        found(&|problem| matches!(problem.kind, ProblemKind::DivergentBarrier | ProblemKind::DifferentBarriers));
+    let other = |problem: Box<Problem>, otherwise: u8| {
+        // Of two barriers that threads take for one, the earlier one is looked at first.
+        let events = [Some(&problem.first), problem.second.as_ref()].into_iter().flatten();
+        let todos = events.filter_map(|event| todo_before(submission.source, event.source.as_ref()));
+        let todo = todos.min().unwrap_or(otherwise);
+        Verdict::Other { todo, problem }
+    };
     if let Some(verdict) = judge_loads(kernel, &trace) {
         // An element from outside the matrices is better told by where it was read.
         let outside = found(&|problem| is_fault(problem) && problem.global && problem.first.act == Act::Reads);
-        let nameless = matches!(verdict, Verdict::WrongElement { found: None, .. });
-        return Ok(match outside {
-            Some(problem) if nameless => Verdict::Other { todo: 1, problem },
-            _ => verdict,
+        return Ok(match (verdict, outside, at_barrier) {
+            (Verdict::WrongElement { found: None, .. }, Some(problem), _) => Verdict::Other { todo: 1, problem },
+            // Threads that wait forever load nothing any more.
+            (Verdict::ElementNotLoaded { .. }, _, Some(problem)) => other(problem, 2),
+            (verdict, _, _) => verdict,
         });
     }
-    let barrier =
-        |problem: &Problem| matches!(problem.kind, ProblemKind::DivergentBarrier | ProblemKind::DifferentBarriers);
-    if let Some(problem) = found(&barrier) {
-        let todo = todo_before(submission.source, problem.first.source.as_ref()).unwrap_or(2);
-        return Ok(Verdict::Other { todo, problem });
+    if let Some(problem) = at_barrier {
+        return Ok(other(problem, 2));
     }
     let race = found(&|problem| problem.kind == ProblemKind::ReadAfterWrite && !problem.global);
     if race.is_some() || trace.shared_reads == 0 && trace.barrier_arrivals == 0 {
@@ -211,8 +218,7 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
         is_fault(problem) || matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault)
     };
     if let Some(problem) = found(&fault) {
-        let todo = todo_before(submission.source, problem.first.source.as_ref()).unwrap_or(3);
-        return Ok(Verdict::Other { todo, problem });
+        return Ok(other(problem, 3));
     }
     let strange = || {
         let race =
@@ -229,10 +235,7 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
         return Ok(wrong);
     }
     Ok(match remaining(watched) {
-        Some(problem) => {
-            let todo = todo_before(submission.source, problem.first.source.as_ref()).unwrap_or(1);
-            Verdict::Other { todo, problem }
-        }
+        Some(problem) => other(problem, 1),
         None => Verdict::Right,
     })
 }
@@ -252,7 +255,8 @@ fn todo_before(source: &str, place: Option<&SourceLocation>) -> Option<u8> {
 }
 
 /// Launches the kernel with matrices whose elements all differ and records what it does.
-fn trace(gemm: &Gemm, kernel: &'static Kernel) -> Result<Trace, GemmError> {
+fn trace(gemm: &Gemm, submission: Submission<'_>) -> Result<Trace, GemmError> {
+    let kernel = submission.kernel;
     let [m, n, k] = SEVERAL_STEPS;
     let a = Array2::from_shape_fn((m, k), |(row, column)| value_of(&Origin { matrix: "A", row, column }));
     let b = Array2::from_shape_fn((k, n), |(row, column)| value_of(&Origin { matrix: "B", row, column }));
@@ -263,7 +267,7 @@ fn trace(gemm: &Gemm, kernel: &'static Kernel) -> Result<Trace, GemmError> {
     let a = DeviceMatrix::new(&a, 0, m, k)?;
     let b = DeviceMatrix::new(&b, 0, k, n)?;
     let c = DeviceMatrix::new(&c, 0, m, n)?;
-    let trace = gemm.observe(kernel, a, b, c, |module, _| Trace::new(module, kernel.entry))?;
+    let trace = gemm.observe(kernel, a, b, c, |module, _| Trace::new(module, kernel.entry, submission.source))?;
     Ok(trace.expect("the product isn't empty"))
 }
 
@@ -294,8 +298,7 @@ fn judge_loads(kernel: &Kernel, trace: &Trace) -> Option<Verdict> {
     let grid = (kernel.launch_shape)(m, n, k)?.grid;
     let place =
         |block: u64| [block as u32 % grid[0], block as u32 / grid[0] % grid[1], block as u32 / grid[0] / grid[1]];
-    let arrays = ["tile_a", "tile_b"];
-    if let Some(array) = arrays.into_iter().find(|array| trace.stores.iter().all(|store| store.array != *array)) {
+    if let Some(array) = TILES.into_iter().find(|array| trace.stores.iter().all(|store| store.array != *array)) {
         return Some(Verdict::TileNotLoaded { array });
     }
     // How often each thread has written to each array: that is the step it is in.
@@ -328,7 +331,7 @@ fn judge_loads(kernel: &Kernel, trace: &Trace) -> Option<Verdict> {
     let blocks = u64::from(grid[0]) * u64::from(grid[1]) * u64::from(grid[2]);
     for block in 0..blocks {
         for step in 0..k / TILE {
-            for array in arrays {
+            for array in TILES {
                 let missing = (0..TILE * TILE).find(|index| !loaded.contains(&(block, step, array, *index)));
                 if let Some(index) = missing {
                     let target = Target { array, row: index / TILE, column: index % TILE };

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use ptx_simulator::{
-    AccessKind, MemorySpace, Module,
+    AccessKind, LaunchError, MemorySpace, Module, SharedArray,
     observe::{Access, Observer, Place},
 };
+
+/// The names of the tiles in the page.
+pub const TILES: [&str; 2] = ["tile_a", "tile_b"];
 
 /// Everything that the judge wants to know of one launch.
 #[derive(Debug)]
@@ -39,10 +42,10 @@ pub struct Store {
 }
 
 impl Trace {
-    /// Ready to watch a launch of the kernel `entry`.
-    pub fn new(module: &Arc<Module>, entry: &'static str) -> Trace {
+    /// Ready to watch a launch of the kernel `entry`, which was compiled from `source`.
+    pub fn new(module: &Arc<Module>, entry: &'static str, source: &str) -> Trace {
         let module = Arc::clone(module);
-        let tiles = tiles(&module, entry);
+        let tiles = tiles(&module, entry, source);
         Trace { stores: Vec::new(), shared_reads: 0, barrier_arrivals: 0, module, entry, tiles }
     }
 
@@ -52,11 +55,16 @@ impl Trace {
     }
 }
 
-/// Where the tiles are in shared memory.
-fn tiles(module: &Module, entry: &str) -> Vec<(u64, u64, &'static str)> {
+/// Where the tiles are in shared memory, told by the line of `source` that declares each.
+fn tiles(module: &Module, entry: &str, source: &str) -> Vec<(u64, u64, &'static str)> {
     let arrays = module.kernel(entry).map(|kernel| kernel.shared_arrays.as_slice()).unwrap_or_default();
-    let range = |array: &ptx_simulator::SharedArray| (u64::from(array.offset), u64::from(array.offset + array.bytes));
-    arrays.iter().zip(["tile_a", "tile_b"]).map(|(array, name)| (range(array).0, range(array).1, name)).collect()
+    let tile = |(index, array): (usize, &SharedArray)| {
+        let line = module.shared_array_source(entry, index)?.line as usize;
+        let text = source.lines().nth(line.checked_sub(1)?)?;
+        let name = TILES.into_iter().find(|name| text.contains(name))?;
+        Some((u64::from(array.offset), u64::from(array.offset + array.bytes), name))
+    };
+    arrays.iter().enumerate().filter_map(tile).collect()
 }
 
 impl Observer for Trace {
@@ -84,6 +92,11 @@ impl Observer for Trace {
             }
             _ => {}
         }
+    }
+
+    fn fault(&mut self, _place: Place, _error: &LaunchError) -> bool {
+        // `check` tells them; here the launch goes on as far as it can.
+        true
     }
 
     fn barrier_arrives(&mut self, _place: Place, _barrier: u32, lanes: u32) {

@@ -158,6 +158,12 @@ impl Module {
         self.source(*place)
     }
 
+    /// The source line where a kernel takes the address of one of its [`KernelInfo::shared_arrays`]: in rustc's PTX the
+    /// line that declares it. `None` if the array isn't used by name, or the PTX has no line directives.
+    pub fn shared_array_source(&self, kernel: &str, array: usize) -> Option<SourceLocation> {
+        self.source_location(kernel, *self.find_kernel(kernel)?.program.taken_at.get(array)?)
+    }
+
     /// The line in the PTX text of an instruction that an observer saw.
     pub fn ptx_line(&self, kernel: &str, instruction: u32) -> Option<u32> {
         Some(self.find_kernel(kernel)?.program.places.get(instruction as usize)?.ptx_line)
