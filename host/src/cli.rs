@@ -47,8 +47,12 @@ pub enum Command {
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
+    /// Show what each line of a kernel costs, its occupancy and where it stands under a GPU's roofline.
+    Explain(ExplainArguments),
     /// The lesson's exercise: says what is wrong first with your kernel in gpu-kernels/src/exercise.rs.
     Exercise(ExerciseArguments),
+    /// Compare tiles of 8, 16, 32 and 64: what each takes and costs, and on a GPU how fast it is beside cuBLAS.
+    Sweep(SweepArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -172,6 +176,27 @@ pub struct CheckArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct ExplainArguments {
+    /// The kernel (see list).
+    pub kernel: String,
+
+    /// The product to count; 256 x 256 x 256 if left out.
+    #[command(flatten)]
+    pub shape: ShapeArguments,
+
+    /// The GPU whose limits to apply, such as H200 or RTX4090; the GPU here if it's known, else H200.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+
+    /// Also draw the roofline into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
 pub struct ExerciseArguments {
     /// Say more about what to do next.
     #[arg(long, conflicts_with_all = ["solution", "reset"])]
@@ -188,6 +213,28 @@ pub struct ExerciseArguments {
     /// With --reset: overwrite work without asking.
     #[arg(long)]
     pub yes: bool,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// Rows and columns of the matrices, such as 256,512; on a GPU 256 to 4096 if left out, on the simulator 256.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
+
+    /// The kernels to compare (see list); tiled_8, tiled, tiled_32 and tiled_64 if left out.
+    #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
+    pub kernels: Vec<String>,
+
+    /// The GPU whose limits to apply, such as H200 or RTX4090; the GPU here if it's known, else H200.
+    #[arg(long, value_name = "NAME")]
+    pub gpu: Option<String>,
+
+    /// Also write everything into this file, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
 
     #[command(flatten)]
     pub language: LanguageArgument,

@@ -10,7 +10,7 @@ use ndarray::{Array2, ArrayView2};
 use ptx_simulator::{LaunchConfig, observe::Observer};
 
 use crate::{
-    device::{Argument, Device, DeviceBuffer, DeviceError, ModuleId, launch_config},
+    device::{Argument, Device, DeviceBuffer, DeviceError, KernelResources, ModuleId, launch_config},
     plan, ptx,
 };
 
@@ -202,6 +202,26 @@ impl Gemm {
         Gemm { device, ptx: Some(ptx), modules: Mutex::new(Vec::new()) }
     }
 
+    /// The PTX module with the kernels of an architecture.
+    pub fn ptx(&self, architecture: Architecture) -> &str {
+        let own =
+            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
+        self.ptx.as_deref().unwrap_or_else(own)
+    }
+
+    /// What a kernel takes of a multiprocessor, as the GPU's driver says; `None` on the simulator.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if the kernel can't be loaded.
+    pub fn resources(&self, kernel: &Kernel) -> Result<Option<KernelResources>, GemmError> {
+        if self.device.is_simulator() {
+            return Ok(None);
+        }
+        let threads = kernel.block.iter().product();
+        Ok(self.device.resources(self.module(kernel.architecture)?, kernel.entry, threads)?)
+    }
+
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
@@ -373,9 +393,7 @@ impl Gemm {
         if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {
             return Ok(*module);
         }
-        let own =
-            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
-        let module = self.device.load_module(self.ptx.as_deref().unwrap_or_else(own))?;
+        let module = self.device.load_module(self.ptx(architecture))?;
         modules.push((architecture, module));
         Ok(module)
     }

@@ -21,13 +21,17 @@
 //! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
 pub mod check;
+pub mod cublas;
 pub mod device;
 pub mod exercise;
+pub mod explain;
 pub mod gemm;
+pub mod gpus;
 pub mod kernel_compiler;
 pub mod language;
 pub mod matrix;
 pub mod plan;
 pub mod ptx;
 pub mod report;
+pub mod sweep;
 pub mod verify;

@@ -2,6 +2,7 @@
 
 mod check;
 mod exercise;
+mod explain;
 mod gemm;
 mod info;
 mod list;
@@ -9,9 +10,10 @@ mod memory;
 mod progress;
 mod ptx;
 mod run;
+mod sweep;
 
 use anyhow::{anyhow, bail};
-use host::report::Report;
+use host::{device::available_memory, report::Report};
 
 use crate::cli::{Arguments, Command, RunArguments};
 
@@ -35,7 +37,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Run(arguments)) => render(run::run(arguments, common)?, common.json),
         Some(Command::Gemm(arguments)) => render(gemm::run(arguments, common)?, common.json),
         Some(Command::Check(arguments)) => render(check::run(arguments, common)?, common.json),
+        Some(Command::Explain(arguments)) => render(explain::run(arguments, common)?, common.json),
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
+        Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
@@ -47,6 +51,15 @@ fn start_workers() -> anyhow::Result<()> {
     rayon::ThreadPoolBuilder::new()
         .build_global()
         .map_err(|error| anyhow!("cannot start a worker thread per core: {error}; RAYON_NUM_THREADS=1 asks for fewer"))
+}
+
+/// Refuses work that needs more host memory than there is, which the system would end with less of an explanation.
+fn ensure_memory(needed: u64, what: impl std::fmt::Display) -> anyhow::Result<()> {
+    let available = available_memory();
+    if needed > available {
+        bail!("{what} needs {needed} bytes of host memory, and {available} are available; choose a smaller size");
+    }
+    Ok(())
 }
 
 fn render(report: impl Report, json: bool) -> anyhow::Result<Outcome> {

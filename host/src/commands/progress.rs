@@ -1,6 +1,6 @@
 //! Shows on standard error that long work goes on, where that is a terminal.
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{borrow::Cow, sync::mpsc, thread, time::Duration};
 
 use host::device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -24,7 +24,8 @@ pub fn launching<T>(device: &Device, blocks: u64, work: impl FnOnce() -> T) -> T
 }
 
 /// Does `work` under a spinner that says what goes on.
-pub fn spinning<T>(message: &'static str, work: impl FnOnce() -> T) -> T {
+pub fn spinning<T>(message: impl Into<Cow<'static, str>>, work: impl FnOnce() -> T) -> T {
+    let message = message.into();
     show(|| ProgressBar::new_spinner().with_message(message), |bar| bar.tick(), work)
 }
 

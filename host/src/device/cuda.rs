@@ -17,7 +17,7 @@ use cust::context::{Context, CurrentContext};
 use cust::device::{Device, DeviceAttribute};
 use cust::error::{CudaError, CudaResult};
 use cust::event::{Event, EventFlags};
-use cust::function::{Function, FunctionAttribute};
+use cust::function::{BlockSize, Function, FunctionAttribute};
 use cust::memory::{self, CopyDestination, DevicePointer, DeviceSlice};
 use cust::module::{Module, ModuleJitOption};
 use cust::stream::{Stream, StreamFlags};
@@ -25,7 +25,7 @@ use cust::sys;
 use gpu_kernels::LaunchShape;
 use libcuda::Driver;
 
-use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, ModuleId};
+use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, KernelResources, ModuleId};
 
 /// Shared memory that a block may have without asking for more, in bytes: declared and dynamic together.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
@@ -522,6 +522,26 @@ impl Backend for CudaBackend {
             history.running.push(entry.to_owned());
         }
         Ok(())
+    }
+
+    fn resources(&self, module: ModuleId, entry: &str, threads: u32) -> Result<Option<KernelResources>, DeviceError> {
+        self.enter()?;
+        let modules = lock(&self.modules);
+        let Some(LoadedModule { module, .. }) = modules.get(module.0).filter(|_| !entry.contains('\0')) else {
+            let reason = "its module isn't loaded on this device".to_owned();
+            return Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason });
+        };
+        let function = self.check("cuModuleGetFunction", module.get_function(entry))?;
+        let registers = function.get_attribute(FunctionAttribute::NumRegisters);
+        let registers = self.check("cuFuncGetAttribute", registers)?.unsigned_abs();
+        let blocks = function.max_active_blocks_per_multiprocessor(BlockSize::x(threads), 0);
+        let blocks_per_multiprocessor = self.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", blocks)?;
+        Ok(Some(KernelResources { registers, blocks_per_multiprocessor }))
+    }
+
+    fn raw_stream(&self) -> Result<Option<*mut c_void>, DeviceError> {
+        self.enter()?;
+        Ok(Some(self.stream.as_inner().cast()))
     }
 
     fn synchronise(&self) -> Result<(), DeviceError> {

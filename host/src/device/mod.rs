@@ -101,6 +101,15 @@ pub enum Argument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleId(pub(crate) usize);
 
+/// What a kernel takes of a multiprocessor, as the driver has compiled it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelResources {
+    /// Registers of each thread.
+    pub registers: u32,
+    /// Blocks of the size in question that a multiprocessor holds at once, without dynamic shared memory.
+    pub blocks_per_multiprocessor: u32,
+}
+
 /// What a GPU and the simulator each do in their own way.
 pub(crate) trait Backend: Send + Sync {
     fn info(&self) -> DeviceInfo;
@@ -133,6 +142,16 @@ pub(crate) trait Backend: Send + Sync {
     fn simulated_module(&self, module: ModuleId) -> Option<Arc<ptx_simulator::Module>> {
         let _ = module;
         None
+    }
+    /// What a kernel takes of a multiprocessor in blocks of `threads` threads, where there are multiprocessors.
+    fn resources(&self, module: ModuleId, entry: &str, threads: u32) -> Result<Option<KernelResources>, DeviceError> {
+        let _ = (module, entry, threads);
+        Ok(None)
+    }
+    /// The stream that everything happens on, for libraries that launch kernels of their own: a `CUstream` whose
+    /// context this call makes current.
+    fn raw_stream(&self) -> Result<Option<*mut std::ffi::c_void>, DeviceError> {
+        Ok(None)
     }
     /// Blocks of the running launch that have finished, where that can be seen.
     fn finished_blocks(&self) -> Option<u64> {
@@ -251,6 +270,26 @@ impl Device {
     /// A module as the simulator has it, which knows kernels and source lines; `None` on a GPU.
     pub fn simulated_module(&self, module: ModuleId) -> Option<Arc<ptx_simulator::Module>> {
         self.backend.simulated_module(module)
+    }
+
+    /// What the kernel `entry` of a module takes of a multiprocessor when its blocks have `threads` threads; `None` on
+    /// the simulator.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if the module has no such kernel or the driver doesn't answer.
+    pub fn resources(
+        &self,
+        module: ModuleId,
+        entry: &str,
+        threads: u32,
+    ) -> Result<Option<KernelResources>, DeviceError> {
+        self.backend.resources(module, entry, threads)
+    }
+
+    /// The GPU's `CUstream`, after its context was made the current one of this thread; `None` on the simulator.
+    pub(crate) fn raw_stream(&self) -> Result<Option<*mut std::ffi::c_void>, DeviceError> {
+        self.backend.raw_stream()
     }
 
     /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the

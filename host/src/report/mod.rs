@@ -3,7 +3,9 @@
 
 mod check;
 mod exercise;
+mod explain;
 mod product;
+mod sweep;
 mod table;
 
 use gpu_kernels::{Architecture, Kernel};
@@ -13,7 +15,12 @@ use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport};
+pub use explain::{
+    CountFacts, ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, Ratios, RegisterFacts,
+    TrafficFacts,
+};
 pub use product::{GemmReport, ProductReport, RunReport};
+pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 
 /// The result of a command.
 pub trait Report: Serialize {

@@ -1,0 +1,271 @@
+//! NVIDIA's own matrix product, to compare with: cuBLAS, loaded when the program runs, where it is installed.
+//!
+//! cuBLAS is not part of the driver. It comes with the CUDA toolkit or with Python packages, and this program neither
+//! links nor needs it: [`Cublas::open`] looks for `libcublas.so` and says so if there is none.
+//!
+//! # Row-major products
+//!
+//! cuBLAS stores matrices by columns, we by rows. The same memory read by columns instead of by rows is the transposed
+//! matrix, so no data is moved: where C = A B by rows is wanted, cuBLAS is asked for C^T = B^T A^T by columns, which is
+//! the product of B's memory and A's memory, in this order, neither marked as transposed.
+//!
+//! # The arithmetic
+//!
+//! `cublasSgemm` in the default math mode multiplies in f32 as our kernels do. Tensor cores with their shorter
+//! mantissas (TF32) are used only after `cublasSetMathMode`, which is not called here.
+
+use std::{
+    env,
+    ffi::{OsString, c_float, c_int, c_void},
+    path::PathBuf,
+    ptr,
+};
+
+use libloading::Library;
+
+use crate::{
+    device::{Device, DeviceError},
+    gemm::DeviceMatrix,
+};
+
+/// The library under the names of its last three major versions, newest first.
+const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
+
+/// `CUBLAS_OP_N`: not transposed.
+const NOT_TRANSPOSED: c_int = 0;
+
+/// `cublasHandle_t`.
+type Handle = *mut c_void;
+type Create = unsafe extern "C" fn(*mut Handle) -> c_int;
+type Destroy = unsafe extern "C" fn(Handle) -> c_int;
+type GetVersion = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
+type SetStream = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
+/// handle, operation on A, on B, m, n, k, alpha, A, its leading dimension, B, its, beta, C, its.
+type Sgemm = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_float,
+    *const c_float,
+    c_int,
+    *const c_float,
+    c_int,
+    *const c_float,
+    *mut c_float,
+    c_int,
+) -> c_int;
+
+/// Why cuBLAS can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CublasError {
+    /// It isn't installed, or not where libraries are looked for.
+    #[error(
+        "cuBLAS is not installed: none of {} was found; put the folder that holds it into LD_LIBRARY_PATH",
+        NAMES.join(", ")
+    )]
+    Missing,
+    /// The simulator has no cuBLAS.
+    #[error("cuBLAS needs a GPU")]
+    NoGpu,
+    /// The library lacks a function.
+    #[error("{library} has no function {function}")]
+    NoFunction {
+        /// The library's name.
+        library: String,
+        /// The function's.
+        function: &'static str,
+    },
+    /// One of its functions failed.
+    #[error("{call} failed with cublasStatus_t {status}")]
+    Failed {
+        /// The function.
+        call: &'static str,
+        /// What it returned; the cuBLAS documentation lists the values under `cublasStatus_t`.
+        status: c_int,
+    },
+    /// A matrix that cuBLAS's 32-bit sizes can't express, or matrices that don't fit together.
+    #[error("cuBLAS can't multiply {m} x {k} by {k} x {n}: sizes must agree and be less than 2^31")]
+    Shape {
+        /// Rows of A.
+        m: usize,
+        /// Columns of B.
+        n: usize,
+        /// Columns of A.
+        k: usize,
+    },
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// cuBLAS on the stream of a device.
+#[derive(Debug)]
+pub struct Cublas {
+    handle: Handle,
+    destroy: Destroy,
+    sgemm: Sgemm,
+    version: Option<c_int>,
+    name: String,
+    device: Device,
+    // The functions are part of it: it goes last.
+    _library: Library,
+}
+
+impl Cublas {
+    /// Loads cuBLAS and prepares it for `device`.
+    ///
+    /// It is looked for as the system's loader does, then in `lib64` of `CUDA_HOME`, `CUDA_PATH` and
+    /// `/usr/local/cuda`.
+    ///
+    /// # Errors
+    ///
+    /// [`CublasError::Missing`] if there is none, [`CublasError::NoGpu`] on the simulator, [`CublasError::Failed`] if it
+    /// doesn't start.
+    pub fn open(device: &Device) -> Result<Cublas, CublasError> {
+        // This also makes the device's context the current one, which cuBLAS then uses.
+        let stream = device.raw_stream()?.ok_or(CublasError::NoGpu)?;
+        let (library, name) = find().ok_or(CublasError::Missing)?;
+        let missing = |function| CublasError::NoFunction { library: name.clone(), function };
+        // SAFETY: the types are those that cuBLAS documents for these functions, unchanged from version 11 to 13. The
+        // pointers are used only while the library is loaded: `Cublas` holds both.
+        let (create, destroy, set_stream, sgemm, get_version) = unsafe {
+            (
+                *library.get::<Create>(c"cublasCreate_v2").map_err(|_| missing("cublasCreate_v2"))?,
+                *library.get::<Destroy>(c"cublasDestroy_v2").map_err(|_| missing("cublasDestroy_v2"))?,
+                *library.get::<SetStream>(c"cublasSetStream_v2").map_err(|_| missing("cublasSetStream_v2"))?,
+                *library.get::<Sgemm>(c"cublasSgemm_v2").map_err(|_| missing("cublasSgemm_v2"))?,
+                library.get::<GetVersion>(c"cublasGetVersion_v2").ok().map(|function| *function),
+            )
+        };
+        let mut handle = ptr::null_mut();
+        // SAFETY: the pointer is to a variable that outlives the call, and a context is current.
+        check("cublasCreate_v2", unsafe { create(&mut handle) })?;
+        let mut cublas =
+            Cublas { handle, destroy, sgemm, version: None, name, device: device.clone(), _library: library };
+        // SAFETY: the handle was created just now, and the stream is one of the context that is current.
+        check("cublasSetStream_v2", unsafe { set_stream(handle, stream) })?;
+        let mut version = 0;
+        // SAFETY: the handle is alive, and the pointer is to a variable that outlives the call.
+        let told = get_version.is_some_and(|function| unsafe { function(handle, &mut version) } == 0);
+        cublas.version = told.then_some(version);
+        Ok(cublas)
+    }
+
+    /// The library and its version, such as "libcublas.so.13 (13.0.2)".
+    pub fn description(&self) -> String {
+        match self.version {
+            // Major, minor and patch: 10,000s, 100s and ones since version 11.
+            Some(version) => {
+                let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
+                format!("{} ({major}.{minor}.{patch})", self.name)
+            }
+            None => self.name.clone(),
+        }
+    }
+
+    /// Starts C = A B for row-major matrices in the memory of its device and returns without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// [`CublasError::Shape`] if the sizes don't fit together or into 32 bits, [`CublasError::Failed`] if cuBLAS
+    /// refuses.
+    pub fn enqueue(&self, a: DeviceMatrix<'_>, b: DeviceMatrix<'_>, c: DeviceMatrix<'_>) -> Result<(), CublasError> {
+        let ((m, k), n) = (a.dim(), b.dim().1);
+        let refuse = || CublasError::Shape { m, n, k };
+        if b.dim().0 != k || c.dim() != (m, n) {
+            return Err(refuse());
+        }
+        if m == 0 || n == 0 {
+            return Ok(());
+        }
+        let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
+        let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
+        self.device.raw_stream()?;
+        let (one, zero) = (1.0, 0.0);
+        let element = |matrix: DeviceMatrix<'_>| ptr::without_provenance_mut::<c_float>(matrix.address() as usize);
+        // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
+        // cuBLAS does with those in host memory. The matrices are inside their buffers, which DeviceMatrix::new checked,
+        // and have the sizes said here; only the GPU follows the pointers to them, in the order of the stream on which
+        // the buffers are freed too.
+        let status = unsafe {
+            (self.sgemm)(
+                self.handle,
+                NOT_TRANSPOSED,
+                NOT_TRANSPOSED,
+                columns,
+                rows,
+                inner,
+                &one,
+                element(b),
+                columns,
+                element(a),
+                inner.max(1),
+                &zero,
+                element(c),
+                columns,
+            )
+        };
+        check("cublasSgemm_v2", status)
+    }
+}
+
+impl Drop for Cublas {
+    fn drop(&mut self) {
+        if self.device.raw_stream().is_ok() {
+            // SAFETY: the handle was created by this library and is used no more; its context is current.
+            let _ = unsafe { (self.destroy)(self.handle) };
+        }
+    }
+}
+
+fn check(call: &'static str, status: c_int) -> Result<(), CublasError> {
+    if status == 0 { Ok(()) } else { Err(CublasError::Failed { call, status }) }
+}
+
+/// Loads the first of the names that is there, and says which.
+fn find() -> Option<(Library, String)> {
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).filter(|home| !home.is_empty());
+    let folders = homes.chain([OsString::from("/usr/local/cuda")]).map(|home| PathBuf::from(home).join("lib64"));
+    let folders: Vec<PathBuf> = [PathBuf::new()].into_iter().chain(folders).collect();
+    // The system's own choice in every version before any folder.
+    folders.iter().flat_map(|folder| NAMES.map(|name| (folder.join(name), name))).find_map(|(path, name)| {
+        // SAFETY: loading it runs its start-up code, which is NVIDIA's and asks nothing of this program.
+        unsafe { Library::new(path) }.ok().map(|library| (library, name.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceSelector;
+
+    #[test]
+    fn the_simulator_has_no_cublas() {
+        let device = Device::open(DeviceSelector::Simulator).unwrap();
+        assert!(matches!(Cublas::open(&device), Err(CublasError::NoGpu)));
+    }
+
+    #[test]
+    fn where_there_is_a_gpu_and_cublas_its_product_is_right_for_oblong_matrices() {
+        let Ok(device) = Device::open(DeviceSelector::Cuda(None)) else { return };
+        let cublas = match Cublas::open(&device) {
+            Ok(cublas) => cublas,
+            Err(CublasError::Missing) => return,
+            Err(error) => panic!("{error}"),
+        };
+        // A 2 x 3, B 3 x 1.
+        let a = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let b = device.upload(&[1.0f32, 10.0, 100.0]).unwrap();
+        let c = device.allocate::<f32>(2).unwrap();
+        let matrix = |buffer, rows, columns| DeviceMatrix::new(buffer, 0, rows, columns).unwrap();
+        cublas.enqueue(matrix(&a, 2, 3), matrix(&b, 3, 1), matrix(&c, 2, 1)).unwrap();
+        assert_eq!(c.download().unwrap(), [321.0, 654.0]);
+        assert!(matches!(
+            cublas.enqueue(matrix(&a, 3, 2), matrix(&b, 3, 1), matrix(&c, 2, 1)),
+            Err(CublasError::Shape { m: 3, n: 1, k: 2 })
+        ));
+    }
+}

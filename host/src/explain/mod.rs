@@ -1,0 +1,241 @@
+//! Why is a kernel as fast as it is? One launch on the simulator, counted by [`ptx_simulator::observe::costs`], put
+//! beside the kernel's source and under the limits of a GPU.
+//!
+//! | room | question |
+//! |---|---|
+//! | `lines` | which source line does each instruction belong to, and what does the line cost? |
+//! | `registers` | how many registers does a thread take? |
+//! | `occupancy` | how many blocks does a multiprocessor hold? |
+//! | `roofline` | what do arithmetic and memory allow? |
+//!
+//! The counts depend on the shape of the product and not on the numbers in the matrices, since no kernel here looks at
+//! them before it decides where to go.
+
+pub mod lines;
+pub mod occupancy;
+pub mod registers;
+pub mod roofline;
+
+use std::time::Duration;
+
+use gpu_kernels::{Kernel, LaunchShape};
+use ptx_simulator::{
+    SourceLocation,
+    observe::costs::{Costs, Counts, InstructionCosts},
+};
+
+use crate::{
+    device::{DeviceBuffer, DeviceError},
+    gemm::{DeviceMatrix, Gemm, GemmError, Timing},
+    gpus::Gpu,
+    matrix,
+};
+
+use lines::{Listing, Place, Source};
+use occupancy::{BlockNeeds, Occupancy};
+use registers::{Assembly, Registers};
+use roofline::{Roofline, SECTOR_BYTES};
+
+/// Why a kernel can't be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// Nothing is launched, or nothing is computed.
+    #[error("the product {m} x {n} x {k} (m x n x k) is empty: nothing is computed and there is nothing to explain")]
+    Empty {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// The inner dimension.
+        k: usize,
+    },
+    /// The launch.
+    #[error(transparent)]
+    Gemm(#[from] GemmError),
+}
+
+impl From<DeviceError> for ExplainError {
+    fn from(error: DeviceError) -> ExplainError {
+        ExplainError::Gemm(error.into())
+    }
+}
+
+/// What one launch costs.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Grid and block.
+    pub launch: LaunchShape,
+    /// All instructions together.
+    pub total: Counts,
+    /// Each instruction that was executed, in the order of the code.
+    pub instructions: Vec<InstructionCosts>,
+    /// The source line of every instruction of the kernel, executed or not, as the line directives have it.
+    pub locations: Vec<Option<SourceLocation>>,
+}
+
+/// What a GPU's driver and its clock say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The GPU's name, as its driver has it.
+    pub device: String,
+    /// The time of one launch, the median over batches of back-to-back launches.
+    pub time: Duration,
+    /// Launches behind it.
+    pub launches: usize,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Blocks that a multiprocessor holds.
+    pub blocks_per_multiprocessor: u32,
+}
+
+/// A kernel, explained.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The product: m, n, k.
+    pub shape: [usize; 3],
+    /// What the launch costs.
+    pub counted: Counted,
+    /// The names of the files that `places` counts.
+    pub files: Vec<String>,
+    /// The source line of each instruction of the kernel.
+    pub places: Vec<Option<Place>>,
+    /// The source with what each line costs; empty if the PTX has no line directives for it.
+    pub listings: Vec<Listing>,
+    /// The GPU whose limits are applied.
+    pub gpu: &'static Gpu,
+    /// Registers of a thread.
+    pub registers: Registers,
+    /// How full a multiprocessor gets; an upper bound if the registers are unknown.
+    pub occupancy: Occupancy,
+    /// What arithmetic and memory allow.
+    pub roofline: Roofline,
+    /// The same launch on a GPU, where there is one.
+    pub measured: Option<Measured>,
+}
+
+/// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros, `gemm` being on the simulator.
+///
+/// # Errors
+///
+/// [`ExplainError::Empty`] if m, n or k is 0; [`GemmError`] if the launch fails or `gemm` isn't on the simulator.
+pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted, ExplainError> {
+    let [m, n, k] = shape;
+    let empty = || ExplainError::Empty { m, n, k };
+    if shape.contains(&0) {
+        return Err(empty());
+    }
+    let [a, b, c] = [(m, k), (k, n), (m, n)].map(|(rows, columns)| zeros(gemm, rows, columns));
+    let (a, b, c) = (a?, b?, c?);
+    let mut locations = Vec::new();
+    let observed = gemm.observe(
+        kernel,
+        DeviceMatrix::new(&a, 0, m, k)?,
+        DeviceMatrix::new(&b, 0, k, n)?,
+        DeviceMatrix::new(&c, 0, m, n)?,
+        |module, _| {
+            let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
+            locations = instructions.map(|index| module.source_location(kernel.entry, index)).collect();
+            Costs::new(module, kernel.entry)
+        },
+    )?;
+    let (Some(costs), Some(launch)) = (observed, (kernel.launch_shape)(m, n, k)) else { return Err(empty()) };
+    Ok(Counted { launch, total: costs.total(), instructions: costs.instructions(), locations })
+}
+
+fn zeros(gemm: &Gemm, rows: usize, columns: usize) -> Result<DeviceBuffer<f32>, GemmError> {
+    let bytes = rows as u128 * columns as u128 * size_of::<f32>() as u128;
+    let host_memory = || GemmError::HostMemory { rows, columns, bytes };
+    let elements = rows.checked_mul(columns).ok_or_else(host_memory)?;
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(elements).map_err(|_| host_memory())?;
+    zeros.resize(elements, 0.0);
+    Ok(gemm.device().upload(&zeros)?)
+}
+
+/// Times `kernel` on the GPU of `gemm` and asks the driver what it takes there. `None` on the simulator.
+///
+/// # Errors
+///
+/// [`GemmError`] if memory doesn't suffice or the GPU fails.
+pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Result<Option<Measured>, GemmError> {
+    let Some(resources) = gemm.resources(kernel)? else { return Ok(None) };
+    let [m, n, k] = shape;
+    let matrices = matrix::random_normals(&[(m, k), (k, n)], 42);
+    let timing = Timing::Batches { batches: 9, launches: 20 };
+    let product = gemm.multiply_timed(kernel, matrices[0].view(), matrices[1].view(), timing)?;
+    Ok(Some(Measured {
+        device: gemm.device().info().name,
+        time: product.time,
+        launches: product.launches,
+        registers: resources.registers,
+        blocks_per_multiprocessor: resources.blocks_per_multiprocessor,
+    }))
+}
+
+/// Explains `kernel` for an m x k by k x n product: counts on the simulator of `gemm`, limits of `gpu`.
+///
+/// `sources` are the files that the kernel was built from, as [`gpu_kernels::SOURCES`]. `measured` is what [`measure`]
+/// says; the driver's register count is used if the GPU is of the kind of `gpu`, the assembler's otherwise.
+///
+/// # Errors
+///
+/// As [`count`].
+pub fn explain(
+    gemm: &Gemm,
+    kernel: &Kernel,
+    sources: &[Source<'_>],
+    shape: [usize; 3],
+    gpu: &'static Gpu,
+    measured: Option<Measured>,
+) -> Result<Explanation, ExplainError> {
+    let counted = count(gemm, kernel, shape)?;
+    let places = lines::attribute(&counted.locations, sources);
+    let listings = lines::listings(&counted.instructions, &places, sources);
+    let same_gpu = |measured: &&Measured| gpu.is_called(&measured.device);
+    let registers = match measured.as_ref().filter(same_gpu) {
+        Some(measured) => Registers::Driver { count: measured.registers },
+        None => Assembly::new(gemm.ptx(kernel.architecture), &gpu.architecture()).registers(kernel.entry),
+    };
+    let needs = block_needs(kernel, &counted.launch, &registers);
+    let [m, n, k] = shape;
+    let operations = roofline::operations(m, n, k);
+    let mut roofline = Roofline::new(gpu, operations, requested_bytes(&counted.total), matrix_bytes(shape));
+    roofline.measured =
+        measured.as_ref().filter(same_gpu).map(|measured| operations / measured.time.as_secs_f64().max(1e-12));
+    Ok(Explanation {
+        kernel: *kernel,
+        shape,
+        counted,
+        files: sources.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        places,
+        listings,
+        gpu,
+        registers,
+        occupancy: occupancy::occupancy(&gpu.limits, needs),
+        roofline,
+        measured,
+    })
+}
+
+/// What a block of a launch takes of a multiprocessor.
+pub fn block_needs(kernel: &Kernel, launch: &LaunchShape, registers: &Registers) -> BlockNeeds {
+    BlockNeeds {
+        threads: launch.threads_per_block(),
+        registers: registers.count(),
+        shared_bytes: kernel.shared_bytes + launch.dynamic_shared_bytes,
+    }
+}
+
+/// Bytes of the sectors of global memory that requests touch, in all directions.
+pub fn requested_bytes(counts: &Counts) -> u64 {
+    SECTOR_BYTES * lines::global(counts).units
+}
+
+/// Bytes of A, B and C, or the largest number if that's too small.
+pub fn matrix_bytes([m, n, k]: [usize; 3]) -> u64 {
+    let products = [(m, k), (k, n), (m, n)].map(|(rows, columns)| rows as u128 * columns as u128);
+    let elements = products.into_iter().fold(0_u128, u128::saturating_add);
+    u64::try_from(elements.saturating_mul(size_of::<f32>() as u128)).unwrap_or(u64::MAX)
+}

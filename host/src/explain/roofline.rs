@@ -1,0 +1,93 @@
+//! Where a kernel stands under a GPU's roofline: the lower of what its arithmetic and what its memory allow.
+//!
+//! Arithmetic intensity is floating-point operations per byte that comes from or goes to memory. How many bytes those
+//! are depends on how well the caches do, so there are two answers with the truth between them: if no cache helps,
+//! every sector that a request touches is moved for that request; if caches are perfect, each matrix is moved once.
+
+use serde::Serialize;
+
+use crate::gpus::Gpu;
+
+/// Bytes of a sector, the piece in which memory is moved.
+pub const SECTOR_BYTES: u64 = 32;
+
+/// A kernel at one arithmetic intensity.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Operations per byte.
+    pub intensity: f64,
+    /// The most operations per second that the GPU allows there.
+    pub attainable: f64,
+    /// Whether it is memory that limits there, not arithmetic.
+    pub memory_bound: bool,
+}
+
+/// A kernel under a GPU's roofline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Roofline {
+    /// Operations per second that the arithmetic allows.
+    pub peak: f64,
+    /// Bytes per second of the memory.
+    pub bandwidth: f64,
+    /// The intensity from which on arithmetic limits.
+    pub ridge: f64,
+    /// With no cache: every sector that a request touches is moved.
+    pub requested: Point,
+    /// With perfect caches: each matrix is moved once.
+    pub perfect_caches: Point,
+    /// Operations per second as measured on this GPU.
+    pub measured: Option<f64>,
+}
+
+/// Operations of an `m` x `k` by `k` x `n` product: a multiplication and an addition per multiply-add.
+pub fn operations(m: usize, n: usize, k: usize) -> f64 {
+    2.0 * m as f64 * n as f64 * k as f64
+}
+
+impl Roofline {
+    /// The roofline of `gpu` with a kernel that does `operations` operations, touches `requested_bytes` bytes of memory
+    /// in whole sectors, and at least has to move `matrix_bytes`.
+    pub fn new(gpu: &Gpu, operations: f64, requested_bytes: u64, matrix_bytes: u64) -> Roofline {
+        let point = |bytes: u64| {
+            let intensity = operations / bytes.max(1) as f64;
+            let by_memory = intensity * gpu.bandwidth;
+            Point { bytes, intensity, attainable: by_memory.min(gpu.peak_f32), memory_bound: by_memory < gpu.peak_f32 }
+        };
+        Roofline {
+            peak: gpu.peak_f32,
+            bandwidth: gpu.bandwidth,
+            ridge: gpu.ridge(),
+            requested: point(requested_bytes),
+            perfect_caches: point(matrix_bytes),
+            measured: None,
+        }
+    }
+
+    /// The roof at an intensity, in operations per second.
+    pub fn roof(&self, intensity: f64) -> f64 {
+        (intensity * self.bandwidth).min(self.peak)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpus;
+
+    #[test]
+    fn a_kernel_without_reuse_is_held_down_by_memory_and_one_with_all_by_arithmetic() {
+        let gpu = gpus::default();
+        let operations = operations(1024, 1024, 1024);
+        // 8 bytes for each of the 2^30 multiply-adds, or the three matrices once.
+        let roofline = Roofline::new(gpu, operations, 8 << 30, 12 << 20);
+        assert_eq!(roofline.requested.intensity, 0.25);
+        assert_eq!(roofline.requested.attainable, 1.2e12);
+        assert!(roofline.requested.memory_bound);
+        assert!((roofline.perfect_caches.intensity - 170.67).abs() < 0.01);
+        assert_eq!(roofline.perfect_caches.attainable, 67e12);
+        assert!(!roofline.perfect_caches.memory_bound);
+        assert_eq!(roofline.roof(roofline.ridge), 67e12);
+    }
+}

@@ -1,0 +1,270 @@
+//! Published figures of GPUs: what a multiprocessor can hold, how fast the chip computes and how fast its memory is.
+//!
+//! Enough for an occupancy and a roofline without the GPU at hand. Peak and bandwidth are the makers' figures, which a
+//! real program comes close to at best.
+
+/// What one multiprocessor of a compute capability can hold.
+///
+/// Source, unless said otherwise: NVIDIA, *CUDA C++ Programming Guide*, the table "Technical Specifications per Compute
+/// Capability". The granularities are those of `cuda_occupancy.h` of the CUDA toolkit 13.0, NVIDIA's own calculation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MultiprocessorLimits {
+    /// Threads that can be resident.
+    pub threads: u32,
+    /// Blocks that can be resident.
+    pub blocks: u32,
+    /// 32-bit registers.
+    pub registers: u32,
+    /// Shared memory in bytes, all blocks together.
+    pub shared_bytes: u32,
+    /// The most shared memory that one block can have, in bytes.
+    pub shared_bytes_per_block: u32,
+    /// Shared memory of a block is rounded up to a multiple of this many bytes.
+    pub shared_granularity: u32,
+    /// Shared memory that the system takes for itself in every block, in bytes.
+    pub shared_reserved_per_block: u32,
+}
+
+/// Threads of a warp, on every GPU so far.
+pub const WARP: u32 = 32;
+
+/// The most threads of a block, on every GPU so far.
+pub const MAX_BLOCK_THREADS: u32 = 1024;
+
+/// Registers are given to warps in pieces of this many (`cuda_occupancy.h`, all capabilities from 3.0).
+pub const REGISTER_GRANULARITY: u32 = 256;
+
+/// The most registers of a thread (programming guide, all capabilities from 3.5).
+pub const MAX_REGISTERS_PER_THREAD: u32 = 255;
+
+/// A multiprocessor has this many parts, each with its share of the registers (`cuda_occupancy.h`, all capabilities
+/// here).
+pub const PARTITIONS: u32 = 4;
+
+const KIB: u32 = 1 << 10;
+
+/// Volta, capability 7.0.
+const VOLTA: MultiprocessorLimits = MultiprocessorLimits {
+    threads: 2048,
+    blocks: 32,
+    registers: 65_536,
+    shared_bytes: 96 * KIB,
+    shared_bytes_per_block: 96 * KIB,
+    shared_granularity: 256,
+    shared_reserved_per_block: 0,
+};
+
+/// Turing, capability 7.5.
+const TURING: MultiprocessorLimits = MultiprocessorLimits {
+    threads: 1024,
+    blocks: 16,
+    shared_bytes: 64 * KIB,
+    shared_bytes_per_block: 64 * KIB,
+    ..VOLTA
+};
+
+/// Ampere in data centres, capability 8.0. From 8.0 on the system reserves 1 KiB of shared memory per block (NVIDIA,
+/// *Ampere Tuning Guide*, "Unified Shared Memory/L1/Texture Cache").
+const AMPERE: MultiprocessorLimits = MultiprocessorLimits {
+    shared_bytes: 164 * KIB,
+    shared_bytes_per_block: 163 * KIB,
+    shared_granularity: 128,
+    shared_reserved_per_block: KIB,
+    ..VOLTA
+};
+
+/// Ampere in graphics cards, capability 8.6.
+const AMPERE_GRAPHICS: MultiprocessorLimits = MultiprocessorLimits {
+    threads: 1536,
+    blocks: 16,
+    shared_bytes: 100 * KIB,
+    shared_bytes_per_block: 99 * KIB,
+    ..AMPERE
+};
+
+/// Ada, capability 8.9.
+const ADA: MultiprocessorLimits = MultiprocessorLimits { blocks: 24, ..AMPERE_GRAPHICS };
+
+/// Hopper, capability 9.0.
+const HOPPER: MultiprocessorLimits =
+    MultiprocessorLimits { shared_bytes: 228 * KIB, shared_bytes_per_block: 227 * KIB, ..AMPERE };
+
+/// One model of GPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gpu {
+    /// What users call it.
+    pub name: &'static str,
+    /// What the driver calls it.
+    pub driver_names: &'static [&'static str],
+    /// Compute capability as (major, minor).
+    pub compute_capability: (u32, u32),
+    /// Multiprocessors.
+    pub multiprocessors: u32,
+    /// Floating-point operations per second in f32 without tensor cores; a fused multiply-add counts as two.
+    pub peak_f32: f64,
+    /// Bytes per second to and from its memory.
+    pub bandwidth: f64,
+    /// What a multiprocessor can hold.
+    pub limits: MultiprocessorLimits,
+}
+
+impl Gpu {
+    /// The name of its instruction set for NVIDIA's assembler, such as `sm_90`.
+    pub fn architecture(&self) -> String {
+        let (major, minor) = self.compute_capability;
+        format!("sm_{major}{minor}")
+    }
+
+    /// Whether `name` is its name or the one that its driver gives it, spaces, hyphens and capitals apart.
+    pub fn is_called(&self, name: &str) -> bool {
+        let plain = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
+        let wanted = plain(name);
+        [self.name].iter().chain(self.driver_names).any(|name| plain(name) == wanted)
+    }
+
+    /// The arithmetic intensity at which memory and arithmetic limit equally, in operations per byte.
+    pub fn ridge(&self) -> f64 {
+        self.peak_f32 / self.bandwidth
+    }
+}
+
+/// The GPUs that are known, oldest first.
+pub const GPUS: &[Gpu] = &[
+    // NVIDIA V100 data sheet (2020): SXM2, single precision 15.7 TFLOPS, 900 GB/s. 80 multiprocessors: Volta white paper.
+    Gpu {
+        name: "V100",
+        driver_names: &["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"],
+        compute_capability: (7, 0),
+        multiprocessors: 80,
+        peak_f32: 15.7e12,
+        bandwidth: 900e9,
+        limits: VOLTA,
+    },
+    // NVIDIA T4 data sheet: single precision 8.1 TFLOPS, 320 GB/s (2560 CUDA cores, 64 per multiprocessor).
+    Gpu {
+        name: "T4",
+        driver_names: &["Tesla T4"],
+        compute_capability: (7, 5),
+        multiprocessors: 40,
+        peak_f32: 8.1e12,
+        bandwidth: 320e9,
+        limits: TURING,
+    },
+    // NVIDIA A100 data sheet: FP32 19.5 TFLOPS; SXM 40 GB 1,555 GB/s, SXM 80 GB 2,039 GB/s. 108 multiprocessors: A100
+    // white paper.
+    Gpu {
+        name: "A100-40GB",
+        driver_names: &["NVIDIA A100-SXM4-40GB"],
+        compute_capability: (8, 0),
+        multiprocessors: 108,
+        peak_f32: 19.5e12,
+        bandwidth: 1_555e9,
+        limits: AMPERE,
+    },
+    Gpu {
+        name: "A100-80GB",
+        driver_names: &["NVIDIA A100-SXM4-80GB"],
+        compute_capability: (8, 0),
+        multiprocessors: 108,
+        peak_f32: 19.5e12,
+        bandwidth: 2_039e9,
+        limits: AMPERE,
+    },
+    // NVIDIA Ampere GA102 white paper, table of GeForce RTX 3090: 82 multiprocessors, peak FP32 35.6 TFLOPS, 936 GB/s.
+    Gpu {
+        name: "RTX3090",
+        driver_names: &["NVIDIA GeForce RTX 3090"],
+        compute_capability: (8, 6),
+        multiprocessors: 82,
+        peak_f32: 35.6e12,
+        bandwidth: 936e9,
+        limits: AMPERE_GRAPHICS,
+    },
+    // NVIDIA Ada GPU architecture white paper, table of GeForce RTX 4090: 128 multiprocessors, peak FP32 82.6 TFLOPS,
+    // 1,008 GB/s.
+    Gpu {
+        name: "RTX4090",
+        driver_names: &["NVIDIA GeForce RTX 4090"],
+        compute_capability: (8, 9),
+        multiprocessors: 128,
+        peak_f32: 82.6e12,
+        bandwidth: 1_008e9,
+        limits: ADA,
+    },
+    // NVIDIA L40S data sheet: FP32 91.6 TFLOPS, 864 GB/s (18,176 CUDA cores, 128 per multiprocessor).
+    Gpu {
+        name: "L40S",
+        driver_names: &["NVIDIA L40S"],
+        compute_capability: (8, 9),
+        multiprocessors: 142,
+        peak_f32: 91.6e12,
+        bandwidth: 864e9,
+        limits: ADA,
+    },
+    // NVIDIA H100 data sheet: SXM, FP32 67 TFLOPS, 3.35 TB/s. 132 multiprocessors: H100 white paper.
+    Gpu {
+        name: "H100",
+        driver_names: &["NVIDIA H100 80GB HBM3"],
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        peak_f32: 67e12,
+        bandwidth: 3_350e9,
+        limits: HOPPER,
+    },
+    // NVIDIA H200 data sheet: SXM, FP32 67 TFLOPS, 4.8 TB/s. 132 multiprocessors, as the driver says.
+    Gpu {
+        name: "H200",
+        driver_names: &["NVIDIA H200"],
+        compute_capability: (9, 0),
+        multiprocessors: 132,
+        peak_f32: 67e12,
+        bandwidth: 4_800e9,
+        limits: HOPPER,
+    },
+];
+
+/// A GPU that is in no list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no GPU named '{name}' in the table; known GPUs: {}", names().join(", "))]
+pub struct UnknownGpu {
+    /// The name that was asked for.
+    pub name: String,
+}
+
+/// The names of all known GPUs, oldest first.
+pub fn names() -> Vec<&'static str> {
+    GPUS.iter().map(|gpu| gpu.name).collect()
+}
+
+/// The GPU that is assumed when nobody says which.
+pub fn default() -> &'static Gpu {
+    GPUS.iter().find(|gpu| gpu.name == "H200").expect("the H200 is in the table")
+}
+
+/// Finds a GPU by its name, spaces, hyphens and capitals apart, or by the name that its driver gives it.
+///
+/// # Errors
+///
+/// [`UnknownGpu`], which lists the known ones.
+pub fn by_name(name: &str) -> Result<&'static Gpu, UnknownGpu> {
+    GPUS.iter().find(|gpu| gpu.is_called(name)).ok_or_else(|| UnknownGpu { name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_are_found_by_the_names_that_people_and_drivers_give_them() {
+        for (name, gpu) in [("h200", "H200"), ("RTX 4090", "RTX4090"), ("NVIDIA A100-SXM4-80GB", "A100-80GB")] {
+            assert_eq!(by_name(name).unwrap().name, gpu);
+        }
+        assert_eq!(default().architecture(), "sm_90");
+    }
+
+    #[test]
+    fn an_unknown_gpu_is_refused_with_the_known_ones() {
+        let error = by_name("RTX 3090 Ti").unwrap_err().to_string();
+        assert!(error.contains("'RTX 3090 Ti'") && error.contains("V100, T4, A100-40GB"), "{error}");
+    }
+}

@@ -1,0 +1,121 @@
+//! The kernel's source, each line with what it costs.
+
+use ptx_simulator::observe::costs::Traffic;
+
+use super::text::Labels;
+use crate::{
+    explain::{
+        lines::{Listing, SourceLine, global, shared},
+        roofline::SECTOR_BYTES,
+    },
+    report::table,
+};
+
+/// Columns for the source text; longer lines go on below.
+const SOURCE_WIDTH: usize = 76;
+
+/// All functions of all files as text.
+pub fn text(listings: &[Listing], labels: &Labels) -> String {
+    let lines = || listings.iter().flat_map(|listing| listing.functions.iter().flatten());
+    let with_shared = lines().any(|line| shared(&line.counts).requests > 0);
+    let mut rows = Vec::new();
+    for listing in listings {
+        let mut first = vec![""; 3];
+        let mut second = vec![labels.times, labels.issued, labels.fma];
+        if with_shared {
+            first.extend([labels.shared, "", ""]);
+            second.extend([labels.wavefronts, labels.ideal, labels.degree]);
+        }
+        first.extend([labels.global, "", "", ""]);
+        second.extend([labels.sectors, labels.ideal, labels.bytes, labels.line]);
+        second.push(listing.file.as_str());
+        first.push("");
+        rows.push(first.into_iter().map(str::to_owned).collect::<Vec<_>>());
+        rows.push(second.into_iter().map(str::to_owned).collect());
+        for (index, function) in listing.functions.iter().enumerate() {
+            if index > 0 {
+                let mut gap = vec![String::new(); rows[0].len()];
+                gap[rows[0].len() - 2] = "...".to_owned();
+                rows.push(gap);
+            }
+            rows.extend(function.iter().flat_map(|line| line_rows(line, with_shared)));
+        }
+        rows.push(vec![String::new(); rows[0].len()]);
+    }
+    let text = rows[0].len() - 1;
+    table::numbers(text, rows).trim_end().to_owned()
+}
+
+/// A line of source: the first row has its costs, further rows the rest of its text.
+fn line_rows(line: &SourceLine, with_shared: bool) -> Vec<Vec<String>> {
+    let some = |value: u64| if value > 0 { table::count(value) } else { String::new() };
+    let counts = &line.counts;
+    let mut cells = vec![some(line.executions), some(counts.warp_instructions), some(counts.warp_fma)];
+    if with_shared {
+        let shared = shared(counts);
+        cells.extend([some(shared.units), some(shared.ideal), ratio(&shared, shared.units, shared.ideal)]);
+    }
+    let global = global(counts);
+    cells.extend([
+        ratio(&global, global.units, global.requests),
+        ratio(&global, global.ideal, global.requests),
+        some(global.units * SECTOR_BYTES),
+    ]);
+    cells.push(line.number.to_string());
+    let empty = vec![String::new(); cells.len()];
+    let mut rows = Vec::new();
+    for (index, text) in wrap(&line.text, SOURCE_WIDTH).into_iter().enumerate() {
+        let mut row = if index == 0 { cells.clone() } else { empty.clone() };
+        row.push(text);
+        rows.push(row);
+    }
+    rows
+}
+
+/// One number by another, empty if there was no request: whole numbers without decimals.
+fn ratio(traffic: &Traffic, of: u64, by: u64) -> String {
+    match (traffic.requests, by) {
+        (0, _) | (_, 0) => String::new(),
+        _ if of.is_multiple_of(by) => (of / by).to_string(),
+        _ => format!("{:.2}", of as f64 / by as f64),
+    }
+}
+
+/// Breaks a line of code at spaces, what follows being indented further than its start.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let length = |text: &str| text.chars().count();
+    if length(text) <= width {
+        return vec![text.to_owned()];
+    }
+    let code = text.trim_start();
+    let indent = text.len() - code.len();
+    let mut rows = vec![" ".repeat(indent)];
+    for word in code.split(' ') {
+        let row = rows.last_mut().expect("there is a row");
+        let fresh = row.trim().is_empty();
+        if fresh || length(row) + 1 + length(word) <= width {
+            if !fresh {
+                row.push(' ');
+            }
+            row.push_str(word);
+        } else {
+            rows.push(" ".repeat(indent + 8) + word);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_go_on_below_and_lose_nothing() {
+        let text = "        let sum = if row < m && column < n { first.add(row) } else { second };";
+        let rows = wrap(text, 40);
+        assert!(rows.len() > 1 && rows.iter().all(|row| row.len() <= 40), "{rows:?}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&rows.join(" ")), words(text));
+        assert_eq!(wrap("    short", 40), ["    short"]);
+    }
+}

@@ -1,0 +1,342 @@
+//! What `explain` promises: counts that can be worked out by hand, and what the lesson says of its kernel, checked.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use host::{
+    device::{Device, DeviceSelector},
+    explain::{self, Explanation},
+    gemm::Gemm,
+    gpus,
+    language::Language,
+    plan,
+    report::{ExplainReport, Report},
+};
+use predicates::prelude::*;
+use serde_json::Value;
+
+const N: usize = 128;
+
+fn explained(kernel: &str, shape: [usize; 3]) -> Explanation {
+    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+    let kernel = plan::by_name(kernel).unwrap();
+    explain::explain(&gemm, kernel, gpu_kernels::SOURCES, shape, gpus::default(), None).unwrap()
+}
+
+fn report(kernel: &str, shape: [usize; 3]) -> ExplainReport {
+    ExplainReport::new(explained(kernel, shape), Language::En)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = common::host().args(arguments).arg("--json").assert().code(0).get_output().clone();
+    serde_json::from_slice(&output.stdout).expect("--json prints JSON and nothing else")
+}
+
+/// The one executed line that has these words in it.
+fn line<'a>(explanation: &'a Explanation, word: &str) -> &'a explain::lines::SourceLine {
+    let lines = || explanation.listings.iter().flat_map(|listing| listing.functions.iter().flatten());
+    let mut found = lines().filter(|line| line.executions > 0 && line.text.contains(word));
+    let line = found.next().unwrap_or_else(|| panic!("no executed line has {word}"));
+    assert!(found.next().is_none(), "several executed lines have {word}");
+    line
+}
+
+// What the lesson says, and how it is.
+
+#[test]
+fn two_tiles_of_16_x_16_floats_take_2_kilobytes() {
+    assert_eq!(report("tiled", [N; 3]).shared_bytes, 2 * 1024);
+}
+
+#[test]
+fn two_tiles_of_8_32_and_64_take_512_8192_and_32768_bytes() {
+    // The lesson's table has 1 KB for 8, which is twice too much, and 4 KB for 16.
+    for (kernel, bytes) in [("tiled_8", 512), ("tiled_32", 8 << 10), ("tiled_64", 32 << 10)] {
+        assert_eq!(report(kernel, [N; 3]).shared_bytes, bytes, "{kernel}");
+    }
+}
+
+#[test]
+fn a_tile_of_64_is_not_computed_by_a_thread_per_output_for_a_block_would_need_4096() {
+    let report = report("tiled_64", [N; 3]);
+    assert!(report.block.iter().product::<u32>() <= 1024);
+}
+
+#[test]
+fn without_tiles_each_element_is_loaded_n_times() {
+    let ratios = report("naive", [N; 3]).ratios;
+    assert_eq!(ratios.loads_per_input_element, N as f64);
+}
+
+#[test]
+fn with_tiles_each_element_is_loaded_n_over_tile_times_and_not_once() {
+    for (kernel, tile) in [("tiled_8", 8), ("tiled", 16), ("tiled_32", 32), ("tiled_64", 64)] {
+        let ratios = report(kernel, [N; 3]).ratios;
+        assert_eq!(ratios.loads_per_input_element, (N / tile) as f64, "{kernel}");
+    }
+}
+
+#[test]
+fn a_tile_divides_the_bytes_from_global_memory_by_its_size() {
+    // 2 loads of 4 bytes for each of k multiply-adds, divided by the tile, and the store of 4 bytes.
+    for (kernel, tile) in [("tiled_8", 8), ("tiled", 16), ("tiled_32", 32), ("tiled_64", 64)] {
+        let ratios = report(kernel, [N; 3]).ratios;
+        assert_eq!(ratios.global_bytes_per_output, (8 * N / tile + 4) as f64, "{kernel}");
+    }
+}
+
+#[test]
+fn the_traffic_that_tiles_save_is_not_a_speed_up_of_n_over_tile() {
+    // Even if nothing but the traffic of global memory counted, N / TILE would be the wrong number: the ratio of the
+    // bytes is TILE, whatever N is. And the tiled kernel issues hardly fewer instructions.
+    for n in [64, 128] {
+        let (naive, tiled) = (report("naive", [n; 3]), report("tiled", [n; 3]));
+        let loads = naive.ratios.loads_per_input_element / tiled.ratios.loads_per_input_element;
+        assert_eq!(loads, 16.0);
+        let instructions = naive.total.warp_instructions as f64 / tiled.total.warp_instructions as f64;
+        assert!((0.5..2.0).contains(&instructions), "{instructions}");
+    }
+}
+
+#[test]
+fn the_tiled_kernel_has_no_bank_conflict() {
+    for kernel in ["tiled_8", "tiled", "tiled_32", "tiled_64"] {
+        let explanation = explained(kernel, [N; 3]);
+        for instruction in &explanation.counted.instructions {
+            let shared = explain::lines::shared(&instruction.counts);
+            assert_eq!(
+                shared.units, shared.ideal,
+                "{kernel}: {} in PTX line {}",
+                instruction.mnemonic, instruction.ptx_line
+            );
+        }
+        assert_eq!(ExplainReport::new(explanation, Language::En).ratios.bank_conflict_degree, Some(1.0), "{kernel}");
+    }
+}
+
+#[test]
+fn the_tiled_kernels_loads_and_stores_of_global_memory_are_coalesced() {
+    for kernel in ["tiled_8", "tiled", "tiled_32", "tiled_64"] {
+        assert_eq!(report(kernel, [N; 3]).ratios.sectors_by_ideal, Some(1.0), "{kernel}");
+    }
+}
+
+#[test]
+fn every_element_in_shared_memory_is_read_by_tile_threads() {
+    let total = report("tiled", [N; 3]).total;
+    assert_eq!(total.shared_loads.bytes, 16 * total.shared_stores.bytes);
+}
+
+#[test]
+fn a_block_passes_two_barriers_a_step() {
+    let total = report("tiled", [N; 3]).total;
+    let (blocks, steps, warps) = ((N / 16).pow(2) as u64, (N / 16) as u64, 8);
+    assert_eq!(total.barriers, 2 * blocks * steps * warps);
+}
+
+#[test]
+fn a_warp_that_writes_a_column_of_32_words_hits_one_bank_32_times() {
+    let explanation = explained("conflicted", [N; 3]);
+    let store = line(&explanation, "*tile_b.add(place(y, x)) =").counts.shared_stores;
+    assert_eq!((store.units, store.ideal), (32 * store.requests, store.requests));
+}
+
+#[test]
+fn padding_and_swizzling_leave_no_bank_conflict() {
+    for kernel in ["padded", "swizzled"] {
+        assert_eq!(report(kernel, [N; 3]).ratios.bank_conflict_degree, Some(1.0), "{kernel}");
+    }
+}
+
+#[test]
+fn registers_shared_memory_and_threads_set_the_occupancy() {
+    // A block of 256 threads: 8 of them are 2048 threads, the most of a multiprocessor.
+    let occupancy = explained("tiled", [N; 3]).occupancy;
+    assert!(occupancy.blocks <= 8);
+    let gpu = |name| {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let (kernel, gpu) = (plan::by_name("tiled").unwrap(), gpus::by_name(name).unwrap());
+        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpu, None).unwrap().occupancy
+    };
+    assert!(gpu("T4").blocks <= 4);
+    assert_eq!(gpu("T4").max_warps, 32);
+}
+
+// What the report is made of.
+
+#[test]
+fn a_multiply_add_is_issued_for_every_32_and_share_and_intensity_follow() {
+    let report = report("tiled", [N; 3]);
+    let multiply_adds = (N * N * N) as u64;
+    assert_eq!((report.total.thread_fma, report.total.warp_fma), (multiply_adds, multiply_adds / 32));
+    assert_eq!(report.ratios.fma_share, report.total.warp_fma as f64 / report.total.warp_instructions as f64);
+    let intensity = 2.0 * multiply_adds as f64 / report.ratios.global_bytes as f64;
+    assert_eq!(report.roofline.requested.intensity, intensity);
+    // Three matrices, once each.
+    assert_eq!(report.roofline.perfect_caches.bytes, 3 * (N * N * 4) as u64);
+}
+
+#[test]
+fn lines_and_instructions_add_up_to_the_whole_launch() {
+    for kernel in gpu_kernels::KERNELS {
+        let report = report(kernel.name, [33, 35, 37]);
+        let sum = |counts: &dyn Fn(usize) -> u64, length: usize| (0..length).map(counts).sum::<u64>();
+        let (lines, instructions) = (&report.lines, &report.instructions);
+        let total = &report.total;
+        for (name, of_total, of_line, of_instruction) in [
+            (
+                "instructions",
+                total.warp_instructions,
+                sum(&|i| lines[i].counts.warp_instructions, lines.len()),
+                sum(&|i| instructions[i].counts.warp_instructions, instructions.len()),
+            ),
+            (
+                "wavefronts",
+                total.shared().units,
+                sum(&|i| lines[i].counts.shared().units, lines.len()),
+                sum(&|i| instructions[i].counts.shared().units, instructions.len()),
+            ),
+            (
+                "sectors",
+                total.global().units,
+                sum(&|i| lines[i].counts.global().units, lines.len()),
+                sum(&|i| instructions[i].counts.global().units, instructions.len()),
+            ),
+        ] {
+            assert_eq!((of_line, of_instruction), (of_total, of_total), "{} {name}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn the_line_that_multiplies_is_come_to_once_for_every_32_multiply_adds_however_it_is_unrolled() {
+    let explanation = explained("tiled", [N; 3]);
+    let line = line(&explanation, ".mul_add(");
+    assert_eq!(line.executions, (N * N * N / 32) as u64);
+    assert_eq!(line.counts.warp_fma, line.executions);
+}
+
+#[test]
+fn the_listing_has_whole_functions_of_every_file_that_the_kernel_runs_through() {
+    // The body of tiled_8 is the generic function in tiled.rs.
+    let explanation = explained("tiled_8", [N; 3]);
+    let files: Vec<&str> = explanation.listings.iter().map(|listing| listing.file.as_str()).collect();
+    assert_eq!(files, ["gpu-kernels/src/tiled_8.rs", "gpu-kernels/src/tiled.rs"]);
+    for listing in &explanation.listings {
+        for function in &listing.functions {
+            let (first, last) = (&function[0].text, &function.last().unwrap().text);
+            assert!(first.starts_with("#["), "{first}");
+            assert_eq!(last, "}");
+        }
+    }
+}
+
+#[test]
+fn every_kernel_is_explained_in_at_most_150_columns_and_both_languages() {
+    for kernel in gpu_kernels::KERNELS {
+        for language in [Language::En, Language::Zh] {
+            let report = ExplainReport::new(explained(kernel.name, [40, 48, 36]), language);
+            let text = report.table();
+            let listing = text.lines().skip_while(|line| !line.contains("gpu-kernels/src/"));
+            for line in listing.take_while(|line| !line.is_empty()) {
+                // A Chinese character is two columns wide.
+                let width: usize = line.chars().map(|character| if character > '\u{2e80}' { 2 } else { 1 }).sum();
+                assert!(width <= 150, "{}: {width} columns: {line}", kernel.name);
+            }
+            let label = language.choose("occupancy", "占用率");
+            assert!(text.contains(label) && text.contains("TFLOP/s"), "{}", kernel.name);
+        }
+    }
+}
+
+#[test]
+fn what_stands_out_is_said_with_its_place() {
+    let notes = report("conflicted", [N; 3]).notes;
+    assert!(notes.iter().any(|note| note.contains("gpu-kernels/src/conflicted.rs:")), "{notes:?}");
+    let notes = report("uncoalesced", [N; 3]).notes;
+    assert!(notes.iter().any(|note| note.contains("Not coalesced") && note.contains("uncoalesced.rs:")), "{notes:?}");
+    for kernel in ["naive", "tiled", "tiled_64", "padded", "swizzled"] {
+        assert_eq!(report(kernel, [N; 3]).notes, [""; 0], "{kernel}");
+    }
+}
+
+#[test]
+fn json_has_every_count_per_line_and_per_instruction() {
+    let report = json(&["explain", "tiled", "--device", "sim", "--size", "64"]);
+    assert_eq!([&report["m"], &report["n"], &report["k"]], [64, 64, 64]);
+    assert_eq!(report["gpu"]["name"], "H200");
+    let counts = ["warp_instructions", "thread_fma", "warp_fma", "barriers"];
+    let traffic = ["shared_loads", "shared_stores", "global_loads", "global_stores"];
+    for place in [&report["total"], &report["lines"][0], &report["instructions"][0]] {
+        assert!(counts.iter().all(|name| place[name].is_u64()), "{place}");
+        for name in traffic {
+            assert!(["requests", "units", "ideal", "bytes"].iter().all(|part| place[name][part].is_u64()), "{name}");
+        }
+    }
+    let mnemonics: BTreeMap<&str, usize> =
+        report["instructions"].as_array().unwrap().iter().fold(BTreeMap::new(), |mut all, instruction| {
+            *all.entry(instruction["mnemonic"].as_str().unwrap()).or_default() += 1;
+            all
+        });
+    assert_eq!(mnemonics["bar.sync"], 2);
+    assert_eq!(mnemonics["fma.rn.f32"], 16);
+}
+
+#[test]
+fn an_oblong_product_and_another_gpu_can_be_asked_for() {
+    let report = json(&["explain", "naive", "--device", "sim", "--shape", "3x500x20", "--gpu", "rtx 4090"]);
+    assert_eq!([&report["m"], &report["n"], &report["k"]], [3, 500, 20]);
+    assert_eq!((&report["gpu"]["name"], &report["gpu"]["compute_capability"]), (&"RTX4090".into(), &"8.9".into()));
+    assert_eq!(report["total"]["thread_fma"], 3 * 500 * 20);
+}
+
+#[test]
+fn the_roofline_is_drawn_in_the_terminal_and_into_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roofline.svg");
+    let path = file.to_str().unwrap();
+    let text = predicate::str::contains("no cache helps").and(predicate::str::contains(path));
+    let arguments = ["explain", "tiled", "--device", "sim", "--size", "32", "--lang", "en", "--svg", path];
+    common::host().args(arguments).assert().code(0).stdout(text);
+    let picture = std::fs::read_to_string(&file).unwrap();
+    assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left behind");
+}
+
+#[test]
+fn bad_input_is_named_and_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("roofline.svg");
+    let cases: [(&[&str], &str); 7] = [
+        (&["explain", "fast"], "there is no kernel named 'fast'"),
+        (&["explain", "tiled", "--gpu", "G80"], "there is no GPU named 'G80' in the table; known GPUs: V100, T4"),
+        (&["explain", "tiled", "--shape", "3x4"], "'3x4' is no shape"),
+        (&["explain", "tiled", "--size", "0"], "nothing to explain"),
+        (&["explain", "tiled", "--shape", "4x4x0"], "nothing to explain"),
+        (&["explain", "tiled", "--size", "18446744073709551615"], "bytes of host memory"),
+        (&["explain", "tiled", "--lang", "fr"], "'fr' is no language"),
+    ];
+    for (arguments, said) in cases {
+        let mut command = common::host();
+        command.args(arguments).args(["--device", "sim", "--svg"]).arg(&file);
+        command.assert().code(2).stdout("").stderr(predicate::str::contains(said));
+        assert!(!file.exists());
+    }
+    let missing = folder.path().join("missing/roofline.svg");
+    let arguments = ["explain", "tiled", "--device", "sim", "--svg"];
+    let said = predicate::str::contains("does not exist");
+    common::host().args(arguments).arg(&missing).assert().code(2).stderr(said);
+}
+
+#[test]
+fn the_language_follows_the_locale_unless_one_is_asked_for() {
+    let run = |locale: &str, arguments: &[&str]| {
+        let mut command = common::host();
+        command.env("LC_ALL", locale).args(["explain", "tiled", "--device", "sim", "--size", "16"]).args(arguments);
+        String::from_utf8(command.assert().code(0).get_output().stdout.clone()).unwrap()
+    };
+    assert!(run("zh_CN.UTF-8", &[]).contains("占用率"));
+    assert!(run("C.UTF-8", &[]).contains("occupancy"));
+    assert!(run("zh_CN.UTF-8", &["--lang", "en"]).contains("occupancy"));
+}
