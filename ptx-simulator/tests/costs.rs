@@ -20,7 +20,14 @@ struct Measured {
 
 impl Measured {
     fn access(&self, space: MemorySpace) -> Access<'_> {
-        Access { space, kind: self.kind, lanes: self.lanes, addresses: &self.addresses, bytes: self.bytes }
+        Access {
+            space,
+            kind: self.kind,
+            lanes: self.lanes,
+            addresses: &self.addresses,
+            bytes: self.bytes,
+            stored: None,
+        }
     }
 }
 
@@ -86,14 +93,21 @@ fn nothing_takes_less_than_the_ideal() {
 /// Wavefronts and the fewest possible of an access of a warp whose lane `i` is at `address(i)`.
 fn bank_costs(kind: AccessKind, bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
     let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
-    let access = Access { space: MemorySpace::Shared, kind, lanes, addresses: &addresses, bytes };
+    let access = Access { space: MemorySpace::Shared, kind, lanes, addresses: &addresses, bytes, stored: None };
     (banks::wavefronts(&access), banks::ideal(&access))
 }
 
 /// Sectors and the fewest possible, likewise.
 fn sector_costs(bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
     let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
-    let access = Access { space: MemorySpace::Global, kind: AccessKind::Read, lanes, addresses: &addresses, bytes };
+    let access = Access {
+        space: MemorySpace::Global,
+        kind: AccessKind::Read,
+        lanes,
+        addresses: &addresses,
+        bytes,
+        stored: None,
+    };
     (sectors::sectors(&access), sectors::ideal(&access))
 }
 
@@ -351,6 +365,37 @@ fn loops_and_branches_count_what_each_warp_executes() {
     assert_eq!((add.warp_instructions, add.thread_instructions), (5, 160));
     let xor = only(&costs, "xor.b32");
     assert_eq!((xor.warp_instructions, xor.thread_instructions), (1, 16));
+}
+
+#[test]
+fn lanes_join_where_their_ways_do_though_the_join_stands_first() {
+    // As compilers write a guarded load in a loop whose end they put before its head.
+    let costs = costs_of(
+        TILE,
+        "mov.u32 %r1, %tid.x;
+        mov.u32 %r2, tile;
+        mad.lo.u32 %r2, %r1, 4, %r2;
+        mov.u32 %r3, 0;
+        setp.ge.u32 %p1, %r1, 10;
+        bra.uni head;
+        join:
+        st.shared.u32 [%r2], %r4;
+        bar.sync 0;
+        add.u32 %r3, %r3, 1;
+        setp.lt.u32 %p2, %r3, 5;
+        @%p2 bra head;
+        bra.uni end;
+        head:
+        mov.u32 %r4, 0;
+        @%p1 bra join;
+        ld.global.u32 %r4, [%in0];
+        bra.uni join;
+        end:",
+        32,
+    );
+    assert_eq!(costs.total().shared_stores, traffic(5, 5, 5, 640));
+    assert_eq!(costs.total().global_loads, traffic(5, 5, 5, 200));
+    assert_eq!(costs.total().barriers, 5);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::order::turns;
 use super::program::*;
 use crate::alu::{ALWAYS, CARRY, Type, Types, UNUSED};
 
@@ -183,6 +184,7 @@ const MOST_WORK: u64 = 1 << 27;
 /// `entries` are the first instructions of the kernel and its functions, in order.
 pub(super) fn analyse(program: &mut Program, types: &[Option<AluTypes>], entries: &[u32]) {
     let blocks = Blocks::new(program, entries);
+    program.turns = turns(&blocks, entries);
     assign_patterns(program, types, &blocks);
     let Some(liveness) = Liveness::new(program, types, &blocks, MOST_WORK) else {
         program.cleared_rows = program.register_rows.iter().map(|(row, _)| *row).collect();
@@ -207,10 +209,10 @@ pub(super) fn analyse(program: &mut Program, types: &[Option<AluTypes>], entries
 }
 
 /// The basic blocks of a program.
-struct Blocks {
+pub(super) struct Blocks {
     /// First instruction of each block, and the program's end.
-    starts: Vec<u32>,
-    successors: Vec<Vec<usize>>,
+    pub starts: Vec<u32>,
+    pub successors: Vec<Vec<usize>>,
 }
 
 impl Blocks {

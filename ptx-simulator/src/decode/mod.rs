@@ -5,6 +5,7 @@ mod builder;
 mod control;
 mod flow;
 mod memory;
+mod order;
 mod origin;
 pub mod program;
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub struct Program {
     pub code: Vec<Instruction>,
     /// The place of each instruction of `code`.
     pub places: Vec<InstructionPlace>,
+    /// Which of several instructions a diverged warp executes first.
+    pub turns: Vec<Turn>,
     /// Instructions with their modifiers, each once, as `ld.shared.v4.b32`; places point into it.
     pub mnemonics: Vec<String>,
     /// Registers, constants and special registers of a warp, counted in rows of 32 lanes.
@@ -80,6 +82,15 @@ pub struct Semantics {
     pub release: bool,
     /// It's no access itself.
     pub fence: bool,
+}
+
+/// The place of an instruction in the order in which the groups of lanes of a diverged warp go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// Lower ones first.
+    pub rank: u32,
+    /// End of its basic block: what follows there needn't be next.
+    pub block_end: u32,
 }
 
 /// Where an instruction comes from.

@@ -230,7 +230,7 @@ impl<'a, W: Watch> Executor<'a, W> {
         let turn_end = if fair { warp.executed + WARP_SLICE } else { u64::MAX };
         let mut slice_end = warp.executed + GROUP_SLICE;
         loop {
-            let Some((index, stop)) = warp.schedule() else { return Ok(Stop::Blocked) };
+            let Some((index, stop)) = warp.schedule(&self.launch.program.turns) else { return Ok(Stop::Blocked) };
             if warp.executed >= limit {
                 let group = warp.groups[index];
                 return self.fault(warp, group.mask, group.pc, LaunchErrorKind::InstructionLimit { limit });

@@ -2,13 +2,13 @@
 //!
 //! Lanes have program counters of their own. All lanes of a [`Group`] share one; a branch that lanes take differently
 //! splits their group, and groups that come to the same place with the same callers merge again. The group that is
-//! deepest in calls, and among those the one at the lowest place, runs first: in the order that compilers lay code out,
-//! that lets the others catch up where control flow joins.
+//! deepest in calls, and among those the one whose [`Turn`] is first, runs first: that lets it catch up with the others
+//! where control flow joins.
 
 use std::collections::HashMap;
 
 use crate::alu::Row;
-use crate::decode::program::BarrierKind;
+use crate::decode::program::{BarrierKind, Turn};
 
 /// All lanes of a warp.
 pub(super) const ALL: u32 = u32::MAX;
@@ -241,7 +241,9 @@ impl Warp {
 
     /// Merges what can be merged and picks the group to run next, with the place at which it must stop since others
     /// wait there.
-    pub fn schedule(&mut self) -> Option<(usize, u32)> {
+    ///
+    /// `turns` has the turn of every instruction.
+    pub fn schedule(&mut self, turns: &[Turn]) -> Option<(usize, u32)> {
         if let [group] = &self.groups[..] {
             return (group.state == State::Runnable).then_some((0, u32::MAX));
         }
@@ -251,8 +253,12 @@ impl Warp {
             if group.state != State::Runnable {
                 continue;
             }
-            // Smaller is better: favoured ones, then deep ones, then low ones.
-            let rank = (group.favoured_until <= self.executed, !self.frames[group.frame as usize].depth, group.pc);
+            // Smaller is better: favoured ones, then deep ones, then those whose turn it is.
+            let rank = (
+                group.favoured_until <= self.executed,
+                !self.frames[group.frame as usize].depth,
+                turns[group.pc as usize].rank,
+            );
             if best.is_none_or(|(_, best)| rank < best) {
                 best = Some((index, rank));
             }
@@ -269,8 +275,10 @@ impl Warp {
             })
             .map(|group| group.pc)
             .min();
-        // Any other group makes the chosen one come back at branches; only this one makes it stop on its way.
-        Some((index, stop.unwrap_or(u32::MAX - 1)))
+        // Any other group makes the chosen one come back at branches and ends of blocks, after which it may be another's
+        // turn; only this one makes it stop on its way.
+        let block_end = turns[chosen.pc as usize].block_end;
+        Some((index, stop.map_or(block_end, |stop| stop.min(block_end))))
     }
 
     fn merge(&mut self) {

@@ -50,8 +50,8 @@ use crate::execute::lanes;
 pub struct Traffic {
     /// Instructions of a warp that accessed it.
     pub requests: u64,
-    /// Shared memory: [wavefronts](banks), the passes over the banks that the requests took. Global memory:
-    /// [sectors](sectors) of 32 bytes that the requests touched.
+    /// Shared memory: wavefronts (see [banks]), the passes over the banks that the requests took. Global memory:
+    /// [sectors] of 32 bytes that the requests touched.
     pub units: u64,
     /// The fewest wavefronts or sectors in which the same lanes could access the same number of different bytes.
     pub ideal: u64,
