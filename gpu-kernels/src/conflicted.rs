@@ -67,7 +67,25 @@ const fn place(i: usize, x: usize) -> usize {
 pub unsafe fn conflicted(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
+    product(a, b, c, (m, n, k), tile_a, tile_b, place);
+}
 
+/// The kernel's work, wherever element (i, x) of B's tile is held: [`padded`](crate::padded) and
+/// [`swizzled`](crate::swizzled) are this too.
+///
+/// # Safety
+///
+/// As for [`conflicted`], with `place` different for each element and inside `tile_b`.
+#[inline(always)]
+pub(crate) unsafe fn product(
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    (m, n, k): (usize, usize, usize),
+    tile_a: *mut f32,
+    tile_b: *mut f32,
+    place: impl Fn(usize, usize) -> usize,
+) {
     let x = thread::thread_idx_x() as usize;
     let y = thread::thread_idx_y() as usize;
     let block_row = thread::block_idx_z() as usize * thread::grid_dim_y() as usize + thread::block_idx_y() as usize;

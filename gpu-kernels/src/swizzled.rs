@@ -26,6 +26,7 @@
 //! thread's next word is no longer its neighbour. Exchanging whole groups of four words, `(i / 4) ^ (x % 8)`, would
 //! keep 16-byte reads and leave them free of conflicts; the writes would then take 4 turns.
 
+use crate::conflicted;
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
 use cuda_std::*;
 
@@ -66,28 +67,5 @@ const fn place(i: usize, x: usize) -> usize {
 pub unsafe fn swizzled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tile_a = shared_array![f32; TILE * TILE];
     let tile_b = shared_array![f32; TILE * TILE];
-
-    let x = thread::thread_idx_x() as usize;
-    let y = thread::thread_idx_y() as usize;
-    let block_row = thread::block_idx_z() as usize * thread::grid_dim_y() as usize + thread::block_idx_y() as usize;
-    let row = block_row * TILE + y;
-    let column = thread::block_idx_x() as usize * TILE + x;
-
-    let mut sum = 0.0;
-    for step in 0..k.div_ceil(TILE) {
-        let a_column = step * TILE + x;
-        let b_row = step * TILE + y;
-        *tile_a.add(y * TILE + x) = if row < m && a_column < k { *a.add(row * k + a_column) } else { 0.0 };
-        *tile_b.add(place(y, x)) = if b_row < k && column < n { *b.add(b_row * n + column) } else { 0.0 };
-        thread::sync_threads();
-
-        for i in 0..TILE {
-            sum = (*tile_a.add(y * TILE + i)).mul_add(*tile_b.add(place(i, x)), sum);
-        }
-        thread::sync_threads();
-    }
-
-    if row < m && column < n {
-        *c.add(row * n + column) = sum;
-    }
+    conflicted::product(a, b, c, (m, n, k), tile_a, tile_b, place);
 }
