@@ -196,7 +196,7 @@ impl Hazards {
         let lines = (self.table.instructions[read.instruction as usize].line, NOWHERE);
         let address = read.address + u64::from(read.bytes.trailing_zeros());
         let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
-        self.findings.add(FindingKind::Uninitialised, lines, read.count, |kind| Finding {
+        self.findings.add(FindingKind::Uninitialised, lines, read.count, true, |kind| Finding {
             kind,
             first: describe.incident(read.stamp.actor, read.instruction),
             second: None,
@@ -240,7 +240,7 @@ impl Hazards {
         }
         let lines = (self.table.instructions[instruction as usize].line, NOWHERE);
         let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
-        self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), |kind| Finding {
+        self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
             kind,
             first: describe.incident(lane.stamp.actor, instruction),
             second: None,
@@ -266,7 +266,7 @@ impl Hazards {
             let other = places.iter().find(|other| *other != place).copied();
             let lines = (self.table.instructions[place.0 as usize].line, NOWHERE);
             let kind = FindingKind::Fault(error.kind.clone());
-            self.findings.add(kind, lines, u64::from(place.2), |kind| Finding {
+            self.findings.add(kind, lines, u64::from(place.2), true, |kind| Finding {
                 kind,
                 first: incident(*place),
                 second: other.map(incident),
@@ -377,7 +377,13 @@ fn add_race(
         _ => FindingKind::WriteAfterRead,
     };
     let line = |racing: Racing| table.instructions[racing.key.instruction as usize].line;
-    findings.add(kind, (line(first), line(second)), 1, |kind| {
+    // Two warps show a race better than two lanes of one, of which readers may think that they run in step.
+    let threads = shape.iter().product::<u32>().max(1);
+    // Actors are numbered from 1.
+    let thread = |racing: Racing| racing.stamp.actor.wrapping_sub(1);
+    let warp = |racing: Racing| (thread(racing) / threads, thread(racing) % threads / 32);
+    let telling = warp(first) != warp(second);
+    findings.add(kind, (line(first), line(second)), 1, telling, |kind| {
         let describe = Describe { table, memory, grid, shape };
         let bytes = first.key.bytes & second.key.bytes;
         let address = word * 4 + u64::from(bytes.trailing_zeros());
@@ -521,7 +527,7 @@ impl Observer for Hazards {
         for other in places.iter().filter(|other| line(other.0) != line(first.0)) {
             let lines = (line(first.0), line(other.0));
             let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
-            self.findings.add(FindingKind::DifferentBarriers, lines, u64::from(other.2), |kind| Finding {
+            self.findings.add(FindingKind::DifferentBarriers, lines, u64::from(other.2), true, |kind| Finding {
                 kind,
                 first: describe.incident(first_actor.wrapping_add(first.1), first.0),
                 second: Some(describe.incident(first_actor.wrapping_add(other.1), other.0)),
@@ -554,7 +560,7 @@ impl Observer for Hazards {
         let Some(info) = self.table.instructions.get(place.instruction as usize) else { return false };
         let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
         let count = memory.map_or(1, |(_, _, bytes)| u64::from(bytes.div_ceil(4)));
-        self.findings.add(FindingKind::Fault(error.kind.clone()), (info.line, NOWHERE), count, |kind| Finding {
+        self.findings.add(FindingKind::Fault(error.kind.clone()), (info.line, NOWHERE), count, true, |kind| Finding {
             kind,
             first: Incident {
                 block: error.block,
