@@ -37,7 +37,12 @@ fn measured(text: &str) -> Vec<Measured> {
         .map(|line| {
             let mut words = line.split(' ');
             let mut word = || words.next().expect("a line of 35 words");
-            let kind = if word() == "load" { AccessKind::Read } else { AccessKind::Write };
+            let kind = match word() {
+                "load" => AccessKind::Read,
+                "store" => AccessKind::Write,
+                "atomic" => AccessKind::Atomic,
+                other => panic!("`{other}` is no kind of access"),
+            };
             let bytes: u32 = word().parse().unwrap();
             let count = word().parse().unwrap();
             let (mut lanes, mut addresses) = (0, [u64::MAX; 32]);
@@ -55,20 +60,20 @@ fn measured(text: &str) -> Vec<Measured> {
 #[test]
 fn wavefronts_equal_the_hardwares_for_every_measured_pattern() {
     let patterns = measured(include_str!("costs/wavefronts.txt"));
-    assert_eq!(patterns.len(), 1223);
+    assert_eq!(patterns.len(), 1653);
     for (number, pattern) in patterns.iter().enumerate() {
         let found = banks::wavefronts(&pattern.access(MemorySpace::Shared));
-        assert_eq!(found, pattern.count, "line {} of wavefronts.txt", number + 4);
+        assert_eq!(found, pattern.count, "line {} of wavefronts.txt", number + 5);
     }
 }
 
 #[test]
 fn sectors_equal_the_hardwares_for_every_measured_pattern() {
     let patterns = measured(include_str!("costs/sectors.txt"));
-    assert_eq!(patterns.len(), 445);
+    assert_eq!(patterns.len(), 625);
     for (number, pattern) in patterns.iter().enumerate() {
         let found = sectors::sectors(&pattern.access(MemorySpace::Global));
-        assert_eq!(found, pattern.count, "line {} of sectors.txt", number + 4);
+        assert_eq!(found, pattern.count, "line {} of sectors.txt", number + 6);
     }
 }
 
@@ -98,21 +103,14 @@ fn bank_costs(kind: AccessKind, bytes: u32, lanes: u32, address: impl Fn(u64) ->
 }
 
 /// Sectors and the fewest possible, likewise.
-fn sector_costs(bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
+fn sector_costs(kind: AccessKind, bytes: u32, lanes: u32, address: impl Fn(u64) -> u64) -> (u32, u32) {
     let addresses: [u64; 32] = std::array::from_fn(|lane| address(lane as u64));
-    let access = Access {
-        space: MemorySpace::Global,
-        kind: AccessKind::Read,
-        lanes,
-        addresses: &addresses,
-        bytes,
-        stored: None,
-    };
+    let access = Access { space: MemorySpace::Global, kind, lanes, addresses: &addresses, bytes, stored: None };
     (sectors::sectors(&access), sectors::ideal(&access))
 }
 
 const ALL: u32 = u32::MAX;
-use AccessKind::{Read, Write};
+use AccessKind::{Atomic, Read, Write};
 
 #[test]
 fn a_column_of_words_conflicts_in_one_bank_and_padding_or_swizzling_cures_it() {
@@ -152,13 +150,35 @@ fn wide_loads_of_pairs_are_joined_and_stores_are_not() {
 
 #[test]
 fn sectors_beyond_the_bytes_asked_for_are_what_is_wasted() {
-    assert_eq!(sector_costs(4, ALL, |lane| lane * 4), (4, 4));
-    assert_eq!(sector_costs(4, ALL, |lane| lane * 4 + 4), (5, 4));
-    assert_eq!(sector_costs(4, ALL, |lane| lane * 4096), (32, 4));
-    assert_eq!(sector_costs(4, ALL, |_| 400), (1, 1));
-    assert_eq!(sector_costs(16, ALL, |lane| lane * 16), (16, 16));
-    assert_eq!(sector_costs(1, 0x1_0001, |lane| lane), (1, 1));
-    assert_eq!(sector_costs(1, 0x1_0001, |lane| lane * 2), (2, 1));
+    assert_eq!(sector_costs(Read, 4, ALL, |lane| lane * 4), (4, 4));
+    assert_eq!(sector_costs(Read, 4, ALL, |lane| lane * 4 + 4), (5, 4));
+    assert_eq!(sector_costs(Read, 4, ALL, |lane| lane * 4096), (32, 4));
+    assert_eq!(sector_costs(Read, 4, ALL, |_| 400), (1, 1));
+    assert_eq!(sector_costs(Read, 16, ALL, |lane| lane * 16), (16, 16));
+    assert_eq!(sector_costs(Read, 1, 0x1_0001, |lane| lane), (1, 1));
+    assert_eq!(sector_costs(Read, 1, 0x1_0001, |lane| lane * 2), (2, 1));
+}
+
+#[test]
+fn atomics_on_one_word_wait_for_each_other_which_is_no_bank_conflict() {
+    assert_eq!(bank_costs(Atomic, 4, ALL, |lane| lane * 4), (1, 1));
+    assert_eq!(bank_costs(Atomic, 4, ALL, |_| 12), (32, 32));
+    assert_eq!(bank_costs(Atomic, 4, ALL, |lane| lane / 2 * 4), (2, 2));
+    assert_eq!(bank_costs(Atomic, 4, ALL, |lane| lane * 128), (32, 1));
+    assert_eq!(bank_costs(Atomic, 4, ALL, |lane| lane % 2 * 128), (32, 16));
+    assert_eq!(bank_costs(Atomic, 8, ALL, |lane| lane * 8), (4, 4));
+    assert_eq!(bank_costs(Atomic, 8, ALL, |_| 8), (64, 64));
+    assert_eq!(bank_costs(Atomic, 8, 0xff, |lane| lane * 128), (16, 2));
+}
+
+#[test]
+fn atomics_send_a_sector_again_for_lanes_with_one_address() {
+    assert_eq!(sector_costs(Atomic, 4, ALL, |lane| lane * 4), (4, 4));
+    assert_eq!(sector_costs(Atomic, 4, ALL, |_| 400), (32, 32));
+    assert_eq!(sector_costs(Atomic, 4, ALL, |lane| lane % 2 * 4), (16, 16));
+    assert_eq!(sector_costs(Atomic, 4, ALL, |lane| lane % 2 * 128), (32, 16));
+    assert_eq!(sector_costs(Atomic, 4, ALL, |lane| lane * 4096), (32, 4));
+    assert_eq!(sector_costs(Atomic, 8, ALL, |lane| lane / 2 * 8), (8, 8));
 }
 
 // ---- kernels --------------------------------------------------------------------------------------------------------
@@ -288,7 +308,7 @@ fn atomics_are_counted_apart() {
     );
     let total = costs.total();
     assert_eq!(total.global_atomics, traffic(2, 8, 8, 256));
-    assert_eq!(total.shared_atomics, traffic(1, 1, 1, 128));
+    assert_eq!(total.shared_atomics, traffic(1, 32, 32, 128));
     assert_eq!((total.global_loads, total.global_stores), (Traffic::default(), Traffic::default()));
 }
 

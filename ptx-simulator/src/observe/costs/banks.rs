@@ -1,8 +1,8 @@
 //! Shared memory's banks: how many wavefronts an access takes.
 //!
 //! Shared memory has 32 banks of 4 bytes; word `w` lies in bank `w % 32`. A wavefront is one pass over all banks, in
-//! which each of them gives or takes one word; any number of lanes may share that word. Lanes that need different words
-//! of one bank need several wavefronts: a bank conflict.
+//! which each of them gives or takes one word; in loads and stores, any number of lanes may share that word. Lanes that
+//! need different words of one bank need several wavefronts: a bank conflict.
 //!
 //! An access of 8 or 16 bytes per lane is more than the banks hold in one pass, so the warp is cut up first, and each
 //! part takes its own wavefronts. Only loads may be joined again:
@@ -17,17 +17,29 @@
 //! or the same throughout the warp for lane `i ^ 2`. One lane without its pair anywhere undoes it for the whole warp.
 //! Parts without active lanes take nothing.
 //!
+//! # Atomics
+//! Lanes never share a word in an atomic, not even the same one. One of 4 bytes takes as many wavefronts as there are
+//! lanes in the fullest bank: 32 if the whole warp adds to one word. One of 8 bytes is cut up into half-warps like a
+//! store; each takes two wavefronts for each lane in its fullest pair of banks.
+//!
 //! # Where this comes from
 //! Measured on an H200 (compute capability 9.0): one warp, one access, ncu's
-//! `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld` and `_op_st`, for 1223 patterns of addresses. The rule gives
-//! every one of them; patterns and counts are in `tests/costs/wavefronts.txt`. The whole-warp rows were measured
-//! for loads of 4 bytes and for stores of 1, 2 and 4; loads of 1 and 2 bytes are taken to be like those. Other
-//! generations may differ.
+//! `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld`, `_op_st` and `_op_atom`, for 1653 patterns of addresses. The
+//! rules give every one of them; patterns and counts are in `tests/costs/wavefronts.txt`. Every row of the table was
+//! measured. Other generations may differ.
 //!
-//! Atomics are not in that measurement. They are given the wavefronts of a load from the same addresses; what it costs
-//! that lanes with one address wait for each other isn't in it.
+//! The atomics among them, 110 patterns each, were `atom.add.u32` with a result (`ATOMS.ADD`) and `atom.cas.b64`
+//! (`ATOMS.CAS.64`). What the assembler makes of others was looked at (CUDA 13.0, `sm_90`), but their wavefronts were
+//! not measured:
+//!
+//! - Compare-and-swap, maximum and addition without a result, of integers of 4 bytes, are single instructions too
+//!   (`ATOMS.CAS`, `ATOMS.MAX`, `ATOMS.ADD`). All of 4 bytes are taken to be like the one that was measured.
+//! - `red.add.u32` of the constant 1 is an instruction of its own (`ATOMS.POPC.INC`). Whether it serves lanes with one
+//!   address together is not known; here it counts like `ATOMS.ADD`.
+//! - `red.add` of `f32` and of `u64` has no instruction: it becomes a loop of a load and a compare-and-swap
+//!   (`ATOMS.CAST.SPIN`). Here it counts as one atomic of its width, without the loads and the repetitions.
 
-use super::distinct;
+use super::distinct::{self, Repeats};
 use crate::error::AccessKind;
 use crate::execute::lanes;
 use crate::observe::Access;
@@ -38,37 +50,54 @@ const ROW: u64 = BANKS * WORD;
 
 /// The wavefronts that an access to shared memory takes.
 pub fn wavefronts(access: &Access<'_>) -> u32 {
-    let (element, slots) = element_of(access);
+    let (_, slots) = element_of(access);
+    if access.kind == AccessKind::Atomic {
+        let lanes = parts(access, false).map(|part| distinct::most_in_slot(elements(access, part), slots));
+        return lanes.sum::<u32>() * wavefronts_of_atomic(access);
+    }
     parts(access, may_join(access.kind) && is_paired(access))
-        .map(|part| {
-            let elements = lanes(access.lanes & part).map(|lane| access.addresses[lane] / element);
-            distinct::count(elements, slots).fullest
-        })
+        .map(|part| distinct::count(elements(access, part), slots).fullest)
         .sum()
 }
 
 /// The fewest wavefronts in which the same lanes could access as many different addresses as they do, wherever in
 /// shared memory: what is left without bank conflicts. [`wavefronts`] divided by this is the degree of the conflict.
+///
+/// Lanes that share an address in an atomic would share it wherever it lies: they wait for each other, which is no
+/// conflict of banks and stays in.
 pub fn ideal(access: &Access<'_>) -> u32 {
+    if access.kind == AccessKind::Atomic {
+        let lanes = parts(access, false).map(|part| Repeats::of(elements(access, part)).most());
+        return lanes.sum::<u32>() * wavefronts_of_atomic(access);
+    }
     let used = |joined| parts(access, joined).filter(|part| access.lanes & part != 0).count() as u32;
     let apart = used(false);
     if apart <= 1 || !may_join(access.kind) {
         return apart;
     }
     // One address for each pair of lanes is as many as a paired warp can have.
-    let (element, _) = element_of(access);
-    let addresses = lanes(access.lanes).map(|lane| access.addresses[lane] / element);
     let pairs = |stride: u32| {
         let lower = lower_lanes(stride);
         (lower & (access.lanes | access.lanes >> stride)).count_ones()
     };
-    if distinct::count(addresses, BANKS).total <= pairs(1).max(pairs(2)) { used(true) } else { apart }
+    if distinct::count(elements(access, u32::MAX), BANKS).total <= pairs(1).max(pairs(2)) { used(true) } else { apart }
 }
 
 /// What lanes may share, in bytes, and how many of them lie beside each other in all banks.
 fn element_of(access: &Access<'_>) -> (u64, u64) {
     let element = u64::from(access.bytes).max(WORD);
     (element, (ROW / element).max(1))
+}
+
+/// What each active lane of a part of the warp accesses, numbered through shared memory.
+fn elements<'a>(access: &'a Access<'_>, part: u32) -> impl Iterator<Item = u64> + use<'a> {
+    let (element, _) = element_of(access);
+    lanes(access.lanes & part).map(move |lane| access.addresses[lane] / element)
+}
+
+/// The wavefronts that an atomic takes for each lane of the fullest bank: one for each word.
+fn wavefronts_of_atomic(access: &Access<'_>) -> u32 {
+    access.bytes.div_ceil(WORD as u32).max(1)
 }
 
 /// The lanes that are served together, part by part.
@@ -80,7 +109,7 @@ fn parts(access: &Access<'_>, joined: bool) -> impl Iterator<Item = u32> + use<>
 }
 
 fn may_join(kind: AccessKind) -> bool {
-    kind != AccessKind::Write
+    kind == AccessKind::Read
 }
 
 /// The lanes whose partner `lane ^ stride` is above them.

@@ -1,8 +1,8 @@
 //! What a launch costs, instruction by instruction, in the units that the hardware's own counters use.
 //!
 //! Instructions are those of the PTX. What a GPU executes is what its assembler makes of them, which for arithmetic is
-//! more, fewer or other instructions. Accesses to memory, fused multiply-adds and barriers survive, so that their counts
-//! are those of the hardware, with exceptions that can be named:
+//! more, fewer or other instructions. Accesses to memory, fused multiply-adds and barriers survive, so that their
+//! counts are those of the hardware, with exceptions that can be named:
 //!
 //! - neighbouring narrow accesses may be joined to a wide one, which is then one request with the wavefronts of a wide
 //!   access;
@@ -18,20 +18,25 @@
 //! | `shared_stores.requests` | `smsp__inst_executed_op_shared_st.sum` |
 //! | `shared_stores.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum` |
 //! | both `.units` together | `memory_l1_wavefronts_shared` |
+//! | `shared_atomics.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum` |
 //! | `global_loads.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum` |
 //! | `global_loads.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` |
 //! | `global_stores.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_st.sum` |
 //! | `global_stores.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` |
 //! | both `.units` together | `memory_l2_theoretical_sectors_global` |
+//! | `global_atomics.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum` (without results) and `_op_atom.sum` (with) |
 //! | `thread_fma` | `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum` |
 //! | `barriers` | the `BAR` instructions of `sass__inst_executed_per_opcode` |
 //!
-//! `l1tex__data_pipe_lsu_wavefronts_mem_shared.sum`, without `_op_ld` or `_op_st`, is not the sum of those two. On an
+//! [`banks`] and [`sectors`] say which accesses these counts were compared for; not every atomic is among them.
+//!
+//! `l1tex__data_pipe_lsu_wavefronts_mem_shared.sum`, without `_op_ld` and so on, is not the sum of the others. On an
 //! H200 it also counts one wavefront for each time that a warp reads `%tid.x`, `%tid.y` or `%tid.z` from the special
-//! register, and, in kernels with barriers, some more whose number depends on the timing: 0.9 to 1.2 for each time that a
-//! block passed a barrier, in launches of 8,000 to 34,000 such passes. Launches without barriers, with loads,
-//! stores and global traffic at once, showed none. None of that is an access to shared memory, `_op_ld` and `_op_st`
-//! are free of it, and none of it is counted here.
+//! register, and, in kernels with barriers, some more whose number depends on the timing: 0.9 to 1.2 for each time that
+//! a block passed a barrier, in launches of 8,000 to 34,000 such passes. Launches without barriers, with loads, stores
+//! and global traffic at once, showed none. None of that is an access to shared memory, `_op_ld` and `_op_st` are free
+//! of it, and none of it is counted here. `_op_atom` is free of the reads of `%tid`; kernels with barriers and shared
+//! atomics were not measured.
 
 pub mod banks;
 mod distinct;
@@ -51,9 +56,10 @@ pub struct Traffic {
     /// Instructions of a warp that accessed it.
     pub requests: u64,
     /// Shared memory: wavefronts (see [banks]), the passes over the banks that the requests took. Global memory:
-    /// [sectors] of 32 bytes that the requests touched.
+    /// [sectors] of 32 bytes that the requests touched; atomics send a sector again for lanes with the same address.
     pub units: u64,
-    /// The fewest wavefronts or sectors in which the same lanes could access the same number of different bytes.
+    /// The fewest wavefronts or sectors in which the same lanes could access the same number of different bytes. That
+    /// lanes of an atomic with the same address wait for each other is in both, `units` and `ideal`.
     pub ideal: u64,
     /// Bytes that lanes asked for, each lane's own.
     pub bytes: u64,
