@@ -104,7 +104,7 @@ fn the_tiled_kernel_has_no_bank_conflict() {
     for kernel in ["tiled_8", "tiled", "tiled_32", "tiled_64"] {
         let explanation = explained(kernel, [N; 3]);
         for instruction in &explanation.counted.instructions {
-            let shared = explain::lines::shared(&instruction.counts);
+            let shared = instruction.counts.shared();
             assert_eq!(
                 shared.units, shared.ideal,
                 "{kernel}: {} in PTX line {}",
@@ -259,6 +259,27 @@ fn what_stands_out_is_said_with_its_place() {
     for kernel in ["naive", "tiled", "tiled_64", "padded", "swizzled"] {
         assert_eq!(report(kernel, [N; 3]).notes, [""; 0], "{kernel}");
     }
+}
+
+#[test]
+fn a_time_from_another_gpu_than_the_one_whose_limits_are_applied_is_named_as_such() {
+    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+    let explain = |device: &str| {
+        let measured = explain::Measured {
+            device: device.to_owned(),
+            time: std::time::Duration::from_micros(10),
+            launches: 1,
+            registers: 32,
+            blocks_per_multiprocessor: 8,
+        };
+        let (kernel, gpu) = (plan::by_name("tiled").unwrap(), gpus::default());
+        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpu, Some(measured)).unwrap()
+    };
+    let other = explain("NVIDIA GeForce RTX 3090 Ti");
+    assert_eq!(other.roofline.measured, None);
+    let notes = ExplainReport::new(other, Language::En).notes;
+    assert!(notes.len() == 1 && notes[0].contains("RTX 3090 Ti") && notes[0].contains("H200"), "{notes:?}");
+    assert_eq!(ExplainReport::new(explain("NVIDIA H200"), Language::En).notes, [""; 0]);
 }
 
 #[test]

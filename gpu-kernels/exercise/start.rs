@@ -1,6 +1,6 @@
 //! # Your page: write the tiled kernel yourself
 //!
-//! Below is the tiled kernel of [lesson 2](crate::tiled) with its four decisive places left empty. Fill them in, in this
+//! Below is the tiled kernel of [lesson 3](crate::tiled) with its four decisive places left empty. Fill them in, in this
 //! order, and after each one run
 //!
 //! ```console

@@ -20,11 +20,11 @@
 //! ## What it costs
 //!
 //! No memory: the two tiles take 8,192 bytes. But `i ^ x` can't be folded into a load's constant offset as `+ i` can.
-//! The compiler computes the 32 addresses once, before the first step, and keeps them: 63 registers per thread on an
-//! H200 where [padding](crate::padded) takes 31, so that one block of 1024 threads fits into a multiprocessor instead
-//! of two. (64 is the most that such a block may have.) And as with padding the reads stay 4 bytes wide, since a
-//! thread's next word is no longer its neighbour. Exchanging whole groups of four words, `(i / 4) ^ (x % 8)`, would
-//! keep 16-byte reads and leave them free of conflicts; the writes would then take 4 turns.
+//! The compiler computes the 32 addresses once, before the first step, and keeps them: 64 registers per thread on an
+//! H200 (ptxas 13.0) where [padding](crate::padded) takes 32, so that one block of 1024 threads fits into a
+//! multiprocessor instead of two. (64 is the most that such a block may have.) And as with padding the reads stay 4
+//! bytes wide, since a thread's next word is no longer its neighbour. Exchanging whole groups of four words, `(i / 4) ^
+//! (x % 8)`, would keep 16-byte reads and leave them free of conflicts; the writes would then take 4 turns.
 
 use crate::conflicted;
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::{
     gemm::{DeviceMatrix, Gemm, GemmError},
+    gpus::WARP,
     matrix, verify,
     verify::Verification,
 };
@@ -37,6 +38,8 @@ pub enum ProblemKind {
     Misaligned,
     /// A barrier that some threads of the block never reach.
     DivergentBarrier,
+    /// A barrier of a warp that some of the lanes it names never reach.
+    DivergentWarp,
     /// Threads of a block that arrive at different barriers of the source, as if they were one.
     DifferentBarriers,
     /// The kernel stopped itself: a panic or trap.
@@ -149,7 +152,7 @@ impl Problem {
     pub fn within_a_warp(&self, block: [u32; 3]) -> bool {
         let warp = |event: &Event| {
             let [x, y, z] = event.thread;
-            ((z * block[1] + y) * block[0] + x) / 32
+            ((z * block[1] + y) * block[0] + x) / WARP
         };
         self.second.as_ref().is_some_and(|second| second.block == self.first.block && warp(second) == warp(&self.first))
     }
@@ -381,6 +384,7 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
                 LaunchErrorKind::OutOfBounds { .. } => ProblemKind::OutOfBounds,
                 LaunchErrorKind::Misaligned { .. } => ProblemKind::Misaligned,
                 LaunchErrorKind::DivergentBarrier { .. } => ProblemKind::DivergentBarrier,
+                LaunchErrorKind::DivergentWarp { .. } => ProblemKind::DivergentWarp,
                 LaunchErrorKind::Trap | LaunchErrorKind::Assertion { .. } => ProblemKind::Trap,
                 LaunchErrorKind::InstructionLimit { .. } => ProblemKind::EndlessLoop,
                 _ => ProblemKind::Fault,
@@ -426,4 +430,17 @@ fn serialise_location<S: serde::Serializer>(
         Location { file, line: *line, column: *column }
     });
     plain.serialize(serialiser)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_that_wait_forever_for_others_of_their_warp_are_a_kind_of_their_own() {
+        let fault = LaunchErrorKind::DivergentWarp { members: u32::MAX, others: "16 lanes have exited".to_owned() };
+        let (kind, detail) = classify(FindingKind::Fault(fault));
+        assert_eq!(kind, ProblemKind::DivergentWarp);
+        assert!(detail.unwrap().contains("16 lanes have exited"));
+    }
 }

@@ -12,7 +12,9 @@
 //! # The arithmetic
 //!
 //! `cublasSgemm` in the default math mode multiplies in f32 as our kernels do. Tensor cores with their shorter
-//! mantissas (TF32) are used only after `cublasSetMathMode`, which is not called here.
+//! mantissas (TF32) are used only after `cublasSetMathMode`, which is not called here. From version 12.9 on a user may
+//! have f32 emulated on the tensor cores of Blackwell by the variable `CUBLAS_EMULATE_SINGLE_PRECISION`; that is left to
+//! the user.
 
 use std::{
     env,
@@ -157,11 +159,7 @@ impl Cublas {
     /// The library and its version, such as "libcublas.so.13 (13.0.2)".
     pub fn description(&self) -> String {
         match self.version {
-            // Major, minor and patch: 10,000s, 100s and ones since version 11.
-            Some(version) => {
-                let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
-                format!("{} ({major}.{minor}.{patch})", self.name)
-            }
+            Some(version) => format!("{} ({})", self.name, dotted(version)),
             None => self.name.clone(),
         }
     }
@@ -221,6 +219,14 @@ impl Drop for Cublas {
     }
 }
 
+/// The version that `cublasGetVersion` gives as one number: `CUBLAS_VERSION` of `cublas_api.h`. Its major version counts
+/// 10,000s, and in the first releases of version 11 (11.6.5 for one) 1,000s.
+fn dotted(version: c_int) -> String {
+    let (major, rest) =
+        if version < 100_000 { (version / 1_000, version % 1_000) } else { (version / 10_000, version % 10_000) };
+    format!("{major}.{}.{}", rest / 100, rest % 100)
+}
+
 fn check(call: &'static str, status: c_int) -> Result<(), CublasError> {
     if status == 0 { Ok(()) } else { Err(CublasError::Failed { call, status }) }
 }
@@ -241,6 +247,11 @@ fn find() -> Option<(Library, String)> {
 mod tests {
     use super::*;
     use crate::device::DeviceSelector;
+
+    #[test]
+    fn versions_are_read_in_both_ways_of_writing_them_as_a_number() {
+        assert_eq!([130_100, 120_304, 110_902, 11_605].map(dotted), ["13.1.0", "12.3.4", "11.9.2", "11.6.5"]);
+    }
 
     #[test]
     fn the_simulator_has_no_cublas() {

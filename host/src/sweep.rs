@@ -67,6 +67,8 @@ pub struct Entry {
     pub kernel: &'static Kernel,
     /// Rows and columns of the matrices.
     pub size: usize,
+    /// Shared memory of a block, declared and dynamic, in bytes.
+    pub shared_bytes: u32,
     /// What the launch costs.
     pub counts: Counts,
     /// Registers of a thread.
@@ -110,7 +112,7 @@ pub fn count(
     let counted = explain::count(gemm, kernel, [size; 3])?;
     let needs = explain::block_needs(kernel, &counted.launch, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
-    Ok(Entry { kernel, size, counts: counted.total, registers, occupancy })
+    Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts: counted.total, registers, occupancy })
 }
 
 /// Times every kernel, and cuBLAS if given, for `size` x `size` matrices on the GPU of `gemm`.

@@ -185,8 +185,10 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
         watched.problems.iter().find(|problem| wanted(problem)).cloned().map(Box::new)
     };
 
-    let at_barrier =
-        found(&|problem| matches!(problem.kind, ProblemKind::DivergentBarrier | ProblemKind::DifferentBarriers));
+    let at_barrier = found(&|problem| {
+        use ProblemKind::{DifferentBarriers, DivergentBarrier, DivergentWarp};
+        matches!(problem.kind, DivergentBarrier | DivergentWarp | DifferentBarriers)
+    });
     let other = |problem: Box<Problem>, otherwise: u8| {
         // Of two barriers that threads take for one, the earlier one is looked at first.
         let events = [Some(&problem.first), problem.second.as_ref()].into_iter().flatten();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use ptx_simulator::{
     SourceLocation,
-    observe::costs::{Counts, InstructionCosts, Traffic},
+    observe::costs::{Counts, InstructionCosts},
 };
 
 /// A source file: its name as line directives have it, and its text.
@@ -67,22 +67,6 @@ pub fn attribute(locations: &[Option<SourceLocation>], sources: &[Source<'_>]) -
         }
     }
     places
-}
-
-/// All accesses to shared memory together.
-pub fn shared(counts: &Counts) -> Traffic {
-    let mut sum = counts.shared_loads;
-    sum += counts.shared_stores;
-    sum += counts.shared_atomics;
-    sum
-}
-
-/// All accesses to global memory together.
-pub fn global(counts: &Counts) -> Traffic {
-    let mut sum = counts.global_loads;
-    sum += counts.global_stores;
-    sum += counts.global_atomics;
-    sum
 }
 
 /// What is collected for one line.

@@ -230,7 +230,7 @@ pub fn block_needs(kernel: &Kernel, launch: &LaunchShape, registers: &Registers)
 
 /// Bytes of the sectors of global memory that requests touch, in all directions.
 pub fn requested_bytes(counts: &Counts) -> u64 {
-    SECTOR_BYTES * lines::global(counts).units
+    SECTOR_BYTES * counts.global().units
 }
 
 /// Bytes of A, B and C, or the largest number if that's too small.

@@ -99,7 +99,7 @@ fn blocks_by_registers(limits: &MultiprocessorLimits, registers: u32, warps_per_
     }
     let per_warp = (registers * WARP).next_multiple_of(REGISTER_GRANULARITY);
     // A launch is refused unless the block fits when its warps are spread evenly over the partitions.
-    if per_warp * warps_per_block.next_multiple_of(PARTITIONS) > limits.registers {
+    if u64::from(per_warp) * u64::from(warps_per_block.next_multiple_of(PARTITIONS)) > u64::from(limits.registers) {
         return 0;
     }
     limits.registers / PARTITIONS / per_warp * PARTITIONS / warps_per_block
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_launched_has_no_blocks() {
-        assert_eq!(on("H200", 1025, 16, 0).blocks, 0);
+        assert_eq!((on("H200", 1025, 16, 0).blocks, on("H200", u32::MAX, 255, u32::MAX).blocks), (0, 0));
         assert_eq!(on("H200", 256, 256, 0).blocks, 0);
         // 1024 threads leave each at most 64 registers.
         assert_eq!((on("H200", 1024, 64, 0).blocks, on("H200", 1024, 65, 0).blocks), (1, 0));

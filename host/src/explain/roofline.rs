@@ -8,8 +8,7 @@ use serde::Serialize;
 
 use crate::gpus::Gpu;
 
-/// Bytes of a sector, the piece in which memory is moved.
-pub const SECTOR_BYTES: u64 = 32;
+pub use ptx_simulator::observe::costs::sectors::SECTOR_BYTES;
 
 /// A kernel at one arithmetic intensity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

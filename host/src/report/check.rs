@@ -86,7 +86,7 @@ impl KernelCheck {
             (0, true, Language::En) => {
                 "CLEAN: no races, no reads of unwritten memory, nothing out of bounds, no divergent barriers".to_owned()
             }
-            (0, true, Language::Zh) => "无误：没有数据竞争，没有读取未写入的内存，没有越界访问，没有分歧的屏障".to_owned(),
+            (0, true, Language::Zh) => "无误：没有数据竞争，没有读取未写入的内存，没有越界访问，没有部分线程跳过的屏障".to_owned(),
             (0, false, Language::En) => {
                 "FAIL: the accesses are in order, but the product is wrong; the arithmetic or an index is not what it should be"
                     .to_owned()
@@ -206,9 +206,12 @@ fn title(problem: &Problem, language: Language) -> String {
         DivergentBarrier => {
             language.choose("barrier that not all threads reach", "并非所有线程都到达的屏障").to_owned() + &threads
         }
+        DivergentWarp => {
+            language.choose("lanes of a warp that never come", "warp 内有始终不到的线程").to_owned() + &threads
+        }
         DifferentBarriers => {
             language
-                .choose("threads of a block wait at different barriers", "同一线程块的线程停在不同的屏障")
+                .choose("threads of a block wait at different barriers", "同一线程块的线程停在不同的屏障处")
                 .to_owned()
                 + &threads
         }
@@ -283,6 +286,8 @@ pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> 
         (Misaligned, Language::Zh) => "地址必须是访问字节数的整数倍。".to_owned(),
         (DivergentBarrier, Language::En) => "All threads of a block must come to the same barriers equally often: take the barrier out of the branch or loop, and let no thread leave before it.".to_owned(),
         (DivergentBarrier, Language::Zh) => "同一线程块的所有线程必须以相同的次数到达同样的屏障：把屏障移出分支或循环，并且不要让线程提前退出。".to_owned(),
+        (DivergentWarp, Language::En) => "All lanes that the mask names must come to the instruction: take it out of the branch, or name only those that come.".to_owned(),
+        (DivergentWarp, Language::Zh) => "掩码中列出的线程都必须到达这条指令：把它移出分支，或者只列出会到达的线程。".to_owned(),
         (DifferentBarriers, Language::En) => format!("The barriers at {first} and {second} are two: all threads of a block must come to the same one."),
         (DifferentBarriers, Language::Zh) => format!("{first}与{second}是两个屏障：同一线程块的所有线程必须到达同一个屏障。"),
         (Trap, Language::En) => "A panic or a failed check in the kernel, such as an index past the end of a slice.".to_owned(),

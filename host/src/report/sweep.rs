@@ -8,7 +8,7 @@ use super::{
     table,
 };
 use crate::{
-    explain::occupancy::Occupancy,
+    explain::{occupancy::Occupancy, roofline},
     gpus::Gpu,
     language::Language,
     sweep::{self, Entry, Times},
@@ -291,13 +291,13 @@ impl Report for SweepReport {
 
 impl CountRow {
     fn new(entry: Entry, language: Language) -> CountRow {
-        let Entry { kernel, size, counts, registers, occupancy } = entry;
+        let Entry { kernel, size, shared_bytes, counts, registers, occupancy } = entry;
         CountRow {
             kernel: kernel.name,
             tile: [kernel.tile.m, kernel.tile.n, kernel.tile.k],
             threads: kernel.block.iter().product(),
             size,
-            shared_bytes: kernel.shared_bytes,
+            shared_bytes,
             registers: RegisterFacts::new(&registers, language),
             occupancy,
             total: (&counts).into(),
@@ -307,7 +307,7 @@ impl CountRow {
 }
 
 fn time_rows(times: &Times) -> Vec<TimeRow> {
-    let operations = 2.0 * (times.size as f64).powi(3);
+    let operations = roofline::operations(times.size, times.size, times.size);
     let cublas = times.cublas.as_ref().map(|(time, _)| time.as_secs_f64());
     let row = |kernel, tile, seconds: f64, right| TimeRow {
         size: times.size,
@@ -368,10 +368,14 @@ fn by_counts(counts: &[CountRow], language: Language) -> String {
             )
         }
         Language::Zh => {
-            let other = if other { format!("{instructions} ") } else { "也".to_owned() };
+            let other = if other {
+                format!("{instructions} 发射的指令最少")
+            } else {
+                "发射的指令也最少".to_owned()
+            };
             format!(
                 "哪种分块最快，要在 GPU 上实测才知道。仅看计数：{bytes} 向全局内存请求的字节最少（N = {size} 时每个输出 \
-                 {per_output:.1} 字节），{other}发射的指令最少。"
+                 {per_output:.1} 字节），{other}。"
             )
         }
     }

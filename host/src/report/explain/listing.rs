@@ -5,7 +5,7 @@ use ptx_simulator::observe::costs::Traffic;
 use super::text::Labels;
 use crate::{
     explain::{
-        lines::{Listing, SourceLine, global, shared},
+        lines::{Listing, SourceLine},
         roofline::SECTOR_BYTES,
     },
     report::table,
@@ -17,7 +17,7 @@ const SOURCE_WIDTH: usize = 76;
 /// All functions of all files as text.
 pub fn text(listings: &[Listing], labels: &Labels) -> String {
     let lines = || listings.iter().flat_map(|listing| listing.functions.iter().flatten());
-    let with_shared = lines().any(|line| shared(&line.counts).requests > 0);
+    let with_shared = lines().any(|line| line.counts.shared().requests > 0);
     let mut rows = Vec::new();
     for listing in listings {
         let mut first = vec![""; 3];
@@ -52,10 +52,10 @@ fn line_rows(line: &SourceLine, with_shared: bool) -> Vec<Vec<String>> {
     let counts = &line.counts;
     let mut cells = vec![some(line.executions), some(counts.warp_instructions), some(counts.warp_fma)];
     if with_shared {
-        let shared = shared(counts);
+        let shared = counts.shared();
         cells.extend([some(shared.units), some(shared.ideal), ratio(&shared, shared.units, shared.ideal)]);
     }
-    let global = global(counts);
+    let global = counts.global();
     cells.extend([
         ratio(&global, global.units, global.requests),
         ratio(&global, global.ideal, global.requests),

@@ -14,10 +14,10 @@ use super::{Report, table};
 use crate::{
     explain::{
         Counted, Explanation,
-        lines::{self, Listing, Place},
+        lines::{Listing, Place},
         occupancy::{Limit, Occupancy},
         registers::Registers,
-        roofline::{Roofline, SECTOR_BYTES},
+        roofline::{Roofline, SECTOR_BYTES, operations},
     },
     gpus::Gpu,
     language::Language,
@@ -245,7 +245,7 @@ pub struct Ratios {
 impl Ratios {
     /// The ratios of a launch for an m x k by k x n product.
     pub fn new(counts: &Counts, [m, n, k]: [usize; 3]) -> Ratios {
-        let (shared, global) = (lines::shared(counts), lines::global(counts));
+        let (shared, global) = (counts.shared(), counts.global());
         let by_ideal = |traffic: &Traffic| (traffic.ideal > 0).then(|| traffic.units as f64 / traffic.ideal as f64);
         let global_bytes = global.units * SECTOR_BYTES;
         let inputs = m as f64 * k as f64 + k as f64 * n as f64;
@@ -327,7 +327,10 @@ impl ExplainReport {
         } = explanation;
         let files: Vec<&str> = files.iter().map(String::as_str).collect();
         let [m, n, k] = shape;
-        let notes = notes(&spots(&counted, &places, &files), language);
+        let mut notes = notes(&spots(&counted, &places, &files), language);
+        if let Some(other) = measured.as_ref().filter(|measured| !gpu.is_called(&measured.device)) {
+            notes.push(text::other_gpu(&other.device, gpu.name, language));
+        }
         let file_lines = || {
             listings
                 .iter()
@@ -367,7 +370,7 @@ impl ExplainReport {
                 MeasuredFacts {
                     device: measured.device,
                     seconds,
-                    operations_per_second: 2.0 * m as f64 * n as f64 * k as f64 / seconds.max(1e-12),
+                    operations_per_second: operations(m, n, k) / seconds.max(1e-12),
                     launches: measured.launches,
                     registers: measured.registers,
                     blocks_per_multiprocessor: measured.blocks_per_multiprocessor,
@@ -509,11 +512,11 @@ fn notes(spots: &[Spot<'_>], language: Language) -> Vec<String> {
         spots.iter().filter(noteworthy).max_by_key(excess).map(|spot| (spot, traffic(spot)))
     };
     let mut notes = Vec::new();
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::shared, NOTEWORTHY_DEGREE) {
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(Counts::shared, NOTEWORTHY_DEGREE) {
         let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
         notes.push(text::worst_conflict(&spot.place(), spot.mnemonic, units, ideal, language));
     }
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(lines::global, NOTEWORTHY_WASTE) {
+    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(Counts::global, NOTEWORTHY_WASTE) {
         let wasted = (units - ideal) * SECTOR_BYTES;
         let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
         notes.push(text::worst_coalescing(&spot.place(), spot.mnemonic, units, ideal, wasted, language));

@@ -374,6 +374,18 @@ pub fn worst_coalescing(
     }
 }
 
+/// The time is one GPU's, and the limits are another's: that was asked for, or the one here is in no table.
+pub fn other_gpu(device: &str, gpu: &str, language: Language) -> String {
+    match language {
+        Language::En => {
+            format!("Measured on {device}, but registers, occupancy and roofline are for {gpu}: --gpu says for which.")
+        }
+        Language::Zh => {
+            format!("实测在 {device} 上进行，而寄存器、占用率和屋顶线是按 {gpu} 计算的：可用 --gpu 指定。")
+        }
+    }
+}
+
 /// What the roofline means and what it doesn't.
 pub fn caution(language: Language) -> &'static str {
     language.choose(

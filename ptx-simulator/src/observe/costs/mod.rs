@@ -92,6 +92,24 @@ pub struct Counts {
     pub global_atomics: Traffic,
 }
 
+impl Counts {
+    /// All accesses to shared memory together.
+    pub fn shared(&self) -> Traffic {
+        sum([self.shared_loads, self.shared_stores, self.shared_atomics])
+    }
+
+    /// All accesses to global memory together.
+    pub fn global(&self) -> Traffic {
+        sum([self.global_loads, self.global_stores, self.global_atomics])
+    }
+}
+
+fn sum(parts: [Traffic; 3]) -> Traffic {
+    let mut sum = Traffic::default();
+    parts.into_iter().for_each(|part| sum += part);
+    sum
+}
+
 impl AddAssign for Traffic {
     fn add_assign(&mut self, other: Traffic) {
         self.requests += other.requests;

@@ -19,7 +19,8 @@ use crate::error::AccessKind;
 use crate::execute::lanes;
 use crate::observe::Access;
 
-const SECTOR: u64 = 32;
+/// Bytes of a sector, the piece in which global memory is moved.
+pub const SECTOR_BYTES: u64 = 32;
 /// Only the totals matter; many slots find them fast.
 const SLOTS: u64 = 32;
 
@@ -27,14 +28,14 @@ const SLOTS: u64 = 32;
 pub fn sectors(access: &Access<'_>) -> u32 {
     let width = u64::from(access.bytes);
     // No access is wider than a sector, and all are aligned to their width: each lies inside one.
-    debug_assert!(width <= SECTOR);
+    debug_assert!(width <= SECTOR_BYTES);
     let addresses = lanes(access.lanes).map(|lane| access.addresses[lane]);
     if access.kind == AccessKind::Atomic {
         let repeats = Repeats::of(addresses);
-        let sectors = repeats.by_value().chunk_by(|(one, _), (other, _)| one / SECTOR == other / SECTOR);
+        let sectors = repeats.by_value().chunk_by(|(one, _), (other, _)| one / SECTOR_BYTES == other / SECTOR_BYTES);
         return sectors.map(|sector| sector.iter().map(|(_, times)| *times).max().unwrap_or(0)).sum();
     }
-    distinct::count(addresses.map(|address| address / SECTOR), SLOTS).total
+    distinct::count(addresses.map(|address| address / SECTOR_BYTES), SLOTS).total
 }
 
 /// The fewest sectors that could hold as many different bytes as the lanes ask for. [`sectors`] divided by this is how
@@ -53,7 +54,7 @@ pub fn ideal(access: &Access<'_>) -> u32 {
             *slot = *shared;
         }
         times.sort_unstable_by(|one, other| other.cmp(one));
-        return times.iter().step_by((SECTOR / width).max(1) as usize).sum();
+        return times.iter().step_by((SECTOR_BYTES / width).max(1) as usize).sum();
     }
-    (u64::from(distinct::count(elements, SLOTS).total) * width).div_ceil(SECTOR) as u32
+    (u64::from(distinct::count(elements, SLOTS).total) * width).div_ceil(SECTOR_BYTES) as u32
 }
