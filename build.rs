@@ -5,10 +5,8 @@ use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 fn main() -> Result<(), CudaBuilderError> {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
-    for (folder, module) in [("gpu-kernels", "gpu_kernels"), ("broken-kernels", "broken_kernels")] {
-        let kernels = CudaBuilder::new(Path::new("..").join(folder)).arch(NvvmArch::Compute70);
-        kernels.copy_to(Path::new(&out).join(format!("{module}_compute_70.ptx"))).build()?;
-    }
+    let kernels = CudaBuilder::new("../gpu-kernels").arch(NvvmArch::Compute70);
+    kernels.copy_to(Path::new(&out).join("gpu_kernels_compute_70.ptx")).build()?;
     println!("cargo:rustc-env=KERNEL_COMPILER={}", cuda_builder::find_compiler()?);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use broken_kernels::{Before, Kind, MISTAKES, Mistake, Shows};
+use broken_kernels_ptx::PTX;
 use gpu_kernels::LaunchShape;
 use host::{
     device::{Argument, Device, DeviceSelector},
@@ -13,9 +14,6 @@ use ptx_simulator::{
     self as simulator, LaunchConfig, LaunchErrorKind, Module, Simulator,
     observe::hazards::{Finding, FindingKind, Hazards, Incident},
 };
-
-/// The broken kernels and their twins.
-const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/broken_kernels_compute_70.ptx"));
 
 /// (m, n, k): three whole tiles along k, and the same with edges.
 const WHOLE: (usize, usize, usize) = (32, 32, 48);

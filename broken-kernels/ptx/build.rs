@@ -1,0 +1,11 @@
+//! Builds broken-kernels to PTX. A crate of its own, so that only tests ask for it.
+use std::path::Path;
+
+use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
+
+fn main() -> Result<(), CudaBuilderError> {
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
+    let kernels = CudaBuilder::new("..").arch(NvvmArch::Compute70);
+    kernels.copy_to(Path::new(&out).join("broken_kernels_compute_70.ptx")).build()?;
+    Ok(())
+}
