@@ -29,6 +29,11 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
         return render(reset(arguments.yes, language)?, common.json);
     }
     ensure!(!arguments.yes, "--yes goes with --reset only");
+    ensure!(
+        !page::is_newer_than_this_program(&page::path()),
+        "{} has changed since this program was built: `cargo run -p host -- exercise` builds it first",
+        page::path().display()
+    );
     start_workers()?;
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
     let submission = Submission { kernel: &KERNEL, source: page::BUILT };

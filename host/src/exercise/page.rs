@@ -54,6 +54,12 @@ pub fn work(path: &Path) -> Result<Option<String>, PageError> {
     }
 }
 
+/// Whether the page at `path` was edited after this program was built from it. A page that isn't there, as where the
+/// program was copied to another machine, was not.
+pub fn is_newer_than_this_program(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text != BUILT)
+}
+
 /// Puts the page at `path` back as it was handed out.
 ///
 /// # Errors

@@ -126,7 +126,9 @@ pub(super) fn problem_text(number: usize, problem: &Problem, advice: &str, langu
     }
     let places = table::columns(rows);
     let indented = places.lines().map(|line| format!("   {line}")).collect::<Vec<_>>().join("\n");
-    let detail = problem.detail.as_ref().map(|detail| format!("   {detail}\n")).unwrap_or_default();
+    // The simulator's own words are English; where the rest says it all, Chinese readers needn't have them.
+    let wanted = language == Language::En || matches!(problem.kind, ProblemKind::Trap | ProblemKind::Fault);
+    let detail = problem.detail.as_ref().filter(|_| wanted).map(|detail| format!("   {detail}\n")).unwrap_or_default();
     format!("{number}. {}\n{indented}\n{detail}   {advice}", title(problem, language))
 }
 
