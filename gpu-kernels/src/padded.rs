@@ -5,12 +5,14 @@
 //! before:
 //!
 //! ```text
-//!            bank  0  1  2  3 ... 31
-//!   column 0       0  1  2  3 ... 31         the numbers are the element's place in its column;
-//!   column 1       -  0  1  2 ... 30         element i of all 32 columns stands in 32 different banks
-//!   column 2      31  -  0  1 ... 29
-//!   column 3      30 31  -  0 ... 28         ( - is the unused word of the row before )
+//!            bank  0  1  2  3 ... 31         the numbers are an element's place in its column, - is padding
+//!   words  0 - 31   0  1  2  3 ... 31         column 0
+//!   words 32 - 63   -  0  1  2 ... 30         column 1, from bank 1 on
+//!   words 64 - 95  31  -  0  1 ... 29         the end of column 1, then column 2 from bank 2 on
+//!   words 96 - 127 30 31  -  0 ... 28         the end of column 2, then column 3 from bank 3 on
 //! ```
+//!
+//! Element i of the 32 columns stands in 32 different banks.
 //!
 //! | access to `tile_b`, for a warp (x = 0..31) | words | banks | turns |
 //! |---|---|---|---|
@@ -22,7 +24,7 @@
 //! - 32 words, 128 bytes of shared memory: 8,320 instead of 8,192 for the two tiles.
 //! - Alignment. Rows begin at multiples of 132 bytes, which aren't multiples of 16, so the compiler can no longer join
 //!   four reads along a row into one of 16 bytes: `tile_b` takes 32 reads of one turn each per step where
-//!   [`conflicted`](crate::conflicted) had 8 reads of 32 turns. (Four more words per row instead of one would keep rows
+//!   [`conflicted`] had 8 reads of 32 turns. (Four more words per row instead of one would keep rows
 //!   aligned: for 16-byte reads, which serve 8 threads a turn, that is enough; for the writes it would be 4 turns.)
 
 use crate::conflicted;

@@ -29,8 +29,8 @@
 //! carry 512 bytes, of which the instruction uses 64. The other seven eighths aren't lost for good: they are the next 7
 //! elements of the same rows, which the loop comes to in its next steps, and where L1 still holds them they needn't
 //! come from further away. But every step asks L1 again for 16 sectors in 16 different places, and L1 answers only so
-//! many at a time. In the store nothing comes later: each of the 16 sectors is written a quarter full, by 8 warps in
-//! all that write to the same rows at different times.
+//! many at a time. In the store nothing comes later: each of the 16 sectors is written a quarter full, and filled by
+//! four warps at different times.
 //!
 //! ## How to see it coming
 //!
