@@ -111,10 +111,7 @@ pub struct Finding {
 /// them and gives `Ok`, but for what keeps it from beginning.
 #[derive(Debug)]
 pub struct Hazards {
-    table: Table,
-    grid: [u32; 3],
-    shape: [u32; 3],
-    memory: Vec<GlobalRange>,
+    launch: Launch,
     global: Shadow,
     published: Published,
     /// The block at hand, and others that wait for their turn.
@@ -122,6 +119,15 @@ pub struct Hazards {
     waiting: HashMap<u64, Block>,
     idle: Vec<Block>,
     findings: Findings,
+}
+
+/// What is known of the launch: enough to tell people about its threads and its memory.
+#[derive(Debug)]
+struct Launch {
+    table: Table,
+    memory: Vec<GlobalRange>,
+    grid: [u32; 3],
+    shape: [u32; 3],
 }
 
 /// What is known of a block while it runs.
@@ -139,16 +145,18 @@ impl Hazards {
         let table = Table::new(module, kernel);
         let threads = config.block.iter().fold(1u32, |product, extent| product.saturating_mul(*extent)).clamp(1, 1024);
         Hazards {
-            grid: config.grid,
-            shape: config.block.map(|extent| extent.max(1)),
-            memory: Vec::new(),
             global: Shadow::new(false, table.instructions.len()),
             published: Published::default(),
             block: Block::new(&table, threads),
             waiting: HashMap::new(),
             idle: Vec::new(),
             findings: Findings::default(),
-            table,
+            launch: Launch {
+                table,
+                memory: Vec::new(),
+                grid: config.grid,
+                shape: config.block.map(|extent| extent.max(1)),
+            },
         }
     }
 
@@ -193,14 +201,13 @@ impl Hazards {
     }
 
     fn unwritten_read(&mut self, read: Unwritten, space: MemorySpace) {
-        let lines = (self.table.instructions[read.instruction as usize].line, NOWHERE);
+        let lines = (self.launch.table.instructions[read.instruction as usize].line, NOWHERE);
         let address = read.address + u64::from(read.bytes.trailing_zeros());
-        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
         self.findings.add(FindingKind::Uninitialised, lines, read.count, true, |kind| Finding {
             kind,
-            first: describe.incident(read.stamp.actor, read.instruction),
+            first: self.launch.incident(read.stamp.actor, read.instruction),
             second: None,
-            touched: Some(describe.touched(space, address, read.bytes.count_ones(), read.instruction)),
+            touched: Some(self.launch.touched(space, address, read.bytes.count_ones(), read.instruction)),
             count: 0,
         });
     }
@@ -208,7 +215,7 @@ impl Hazards {
     /// Takes note of an access of one lane, which is a whole number of words or a part of one.
     #[inline(always)]
     fn lane_access(&mut self, lane: Lane, cursor: &mut Cursor, address: u64, bytes: u32, key: Key, keep: Keep) {
-        let Hazards { table, block, global, findings, memory, grid, shape, .. } = self;
+        let Hazards { launch, block, global, findings, .. } = self;
         let Block { clocks, shared, .. } = block;
         let (shadow, space) = if lane.shared { (shared, MemorySpace::Shared) } else { (global, MemorySpace::Global) };
         let Lane { thread, stamp, .. } = lane;
@@ -218,8 +225,7 @@ impl Hazards {
             let mask = if bytes >= 4 { 0xf } else { (((1u32 << bytes) - 1) << (address % 4)) as u8 };
             let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key } };
             shadow.access(clocks, cursor, &access, keep, &mut |racing| {
-                let describe = (&memory[..], *grid, *shape);
-                add_race(table, clocks, findings, describe, racing, &access, space);
+                add_race(launch, clocks, findings, racing, &access, space);
             });
             if rest <= 4 {
                 return;
@@ -238,13 +244,12 @@ impl Hazards {
                 self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
             }
         }
-        let lines = (self.table.instructions[instruction as usize].line, NOWHERE);
-        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        let lines = (self.launch.table.instructions[instruction as usize].line, NOWHERE);
         self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
             kind,
-            first: describe.incident(lane.stamp.actor, instruction),
+            first: self.launch.incident(lane.stamp.actor, instruction),
             second: None,
-            touched: Some(describe.touched(MemorySpace::Shared, address, bytes, instruction)),
+            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, instruction)),
             count: 0,
         });
     }
@@ -253,18 +258,18 @@ impl Hazards {
     fn divergent(&mut self, error: &LaunchError) -> bool {
         let mut places: Vec<(u32, u32, u32)> = Vec::new();
         for (instruction, thread, count) in self.block.clocks.arrivals.iter().flat_map(|arrivals| &arrivals.places) {
-            let line = |instruction: u32| self.table.instructions[instruction as usize].line;
+            let line = |instruction: u32| self.launch.table.instructions[instruction as usize].line;
             match places.iter_mut().find(|(known, _, _)| line(*known) == line(*instruction)) {
                 Some((_, _, known)) => *known += count,
                 None => places.push((*instruction, *thread, *count)),
             }
         }
         let first_actor = self.block.clocks.first_actor;
-        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
-        let incident = |(instruction, thread, _): (u32, u32, u32)| describe.incident(first_actor + thread, instruction);
+        let incident =
+            |(instruction, thread, _): (u32, u32, u32)| self.launch.incident(first_actor + thread, instruction);
         for place in &places {
             let other = places.iter().find(|other| *other != place).copied();
-            let lines = (self.table.instructions[place.0 as usize].line, NOWHERE);
+            let lines = (self.launch.table.instructions[place.0 as usize].line, NOWHERE);
             let kind = FindingKind::Fault(error.kind.clone());
             self.findings.add(kind, lines, u64::from(place.2), true, |kind| Finding {
                 kind,
@@ -296,16 +301,8 @@ struct Lane {
     shared: bool,
 }
 
-/// What it takes to tell people about threads and memory.
-#[derive(Clone, Copy)]
-struct Describe<'a> {
-    table: &'a Table,
-    memory: &'a [GlobalRange],
-    grid: [u32; 3],
-    shape: [u32; 3],
-}
-
-impl Describe<'_> {
+impl Launch {
+    /// What the thread of that actor did at `instruction`.
     fn incident(&self, actor: u32, instruction: u32) -> Incident {
         let threads: u32 = self.shape.iter().product();
         let (block, thread) = ((actor.wrapping_sub(1)) / threads, actor.wrapping_sub(1) % threads);
@@ -321,7 +318,7 @@ impl Describe<'_> {
         }
     }
 
-    /// `instruction` accessed the memory.
+    /// The memory that `instruction` accessed.
     fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32) -> Touched {
         let mut touched = Touched { space, address, bytes, array: None, start: None, length: None, declared: None };
         if space == MemorySpace::Shared {
@@ -353,10 +350,9 @@ impl Describe<'_> {
 /// Adds a race between an earlier access and one now, in the order that the program means.
 #[cold]
 fn add_race(
-    table: &mut Table,
+    launch: &mut Launch,
     clocks: &Clocks,
     findings: &mut Findings,
-    (memory, grid, shape): (&[GlobalRange], [u32; 3], [u32; 3]),
     earlier: Racing,
     access: &shadow::Access,
     space: MemorySpace,
@@ -368,7 +364,7 @@ fn add_race(
         (None, _) => Between::Blocks,
     };
     let done = earlier.stamp.round().cmp(&stamp.round());
-    let in_order = table.comes_first(earlier.key.instruction, key.instruction, between, done);
+    let in_order = launch.table.comes_first(earlier.key.instruction, key.instruction, between, done);
     let now = Racing { key, stamp };
     let (first, second) = if in_order { (earlier, now) } else { (now, earlier) };
     let kind = match (first.key.writes, second.key.writes) {
@@ -376,22 +372,21 @@ fn add_race(
         (true, false) => FindingKind::ReadAfterWrite,
         _ => FindingKind::WriteAfterRead,
     };
-    let line = |racing: Racing| table.instructions[racing.key.instruction as usize].line;
+    let line = |racing: Racing| launch.table.instructions[racing.key.instruction as usize].line;
     // Two warps show a race better than two lanes of one, of which readers may think that they run in step.
-    let threads = shape.iter().product::<u32>().max(1);
+    let threads = launch.shape.iter().product::<u32>().max(1);
     // Actors are numbered from 1.
     let thread = |racing: Racing| racing.stamp.actor.wrapping_sub(1);
     let warp = |racing: Racing| (thread(racing) / threads, thread(racing) % threads / 32);
     let telling = warp(first) != warp(second);
     findings.add(kind, (line(first), line(second)), 1, telling, |kind| {
-        let describe = Describe { table, memory, grid, shape };
         let bytes = first.key.bytes & second.key.bytes;
         let address = word * 4 + u64::from(bytes.trailing_zeros());
         Finding {
             kind,
-            first: describe.incident(first.stamp.actor, first.key.instruction),
-            second: Some(describe.incident(second.stamp.actor, second.key.instruction)),
-            touched: Some(describe.touched(space, address, bytes.count_ones(), first.key.instruction)),
+            first: launch.incident(first.stamp.actor, first.key.instruction),
+            second: Some(launch.incident(second.stamp.actor, second.key.instruction)),
+            touched: Some(launch.touched(space, address, bytes.count_ones(), first.key.instruction)),
             count: 0,
         }
     });
@@ -404,12 +399,12 @@ fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
 
 impl Observer for Hazards {
     fn launch_begins(&mut self, memory: &[GlobalRange]) {
-        self.memory = memory.to_vec();
+        self.launch.memory = memory.to_vec();
     }
 
     fn block_begins(&mut self, block: u64, threads: u32) {
         if self.block.running {
-            let next = self.idle.pop().unwrap_or_else(|| Block::new(&self.table, threads));
+            let next = self.idle.pop().unwrap_or_else(|| Block::new(&self.launch.table, threads));
             self.switch(next);
         }
         self.block.running = true;
@@ -425,7 +420,7 @@ impl Observer for Hazards {
 
     #[inline(always)]
     fn instruction(&mut self, place: Place, lanes: u32) {
-        match self.table.steps[place.instruction as usize] {
+        match self.launch.table.steps[place.instruction as usize] {
             Step::None => {}
             Step::Back => {
                 self.enter(place.block);
@@ -433,7 +428,7 @@ impl Observer for Hazards {
             }
             Step::Fence => {
                 self.enter(place.block);
-                let semantics = self.table.instructions[place.instruction as usize].semantics;
+                let semantics = self.launch.table.instructions[place.instruction as usize].semantics;
                 for lane in lanes_of(lanes) {
                     let thread = place.warp * 32 + lane;
                     self.block.clocks.fence(thread, semantics.scope, semantics.acquire, semantics.release);
@@ -449,12 +444,12 @@ impl Observer for Hazards {
             MemorySpace::Local | MemorySpace::Parameter => return,
         };
         self.enter(place.block);
-        let Info { array, semantics, .. } = self.table.instructions[place.instruction as usize];
-        let bounds = self.table.arrays.get(array as usize).filter(|_| shared);
+        let Info { array, semantics, .. } = self.launch.table.instructions[place.instruction as usize];
+        let bounds = self.launch.table.arrays.get(array as usize).filter(|_| shared);
         let bounds = bounds.map(|array| (u64::from(array.offset), u64::from(array.bytes)));
         let (reads, writes) = (access.kind != AccessKind::Write, access.kind != AccessKind::Read);
         let key = Key { instruction: place.instruction, bytes: 0, strength: semantics.scope as u8, reads, writes };
-        let keep = match (self.table.fences, self.table.partial) {
+        let keep = match (self.launch.table.fences, self.launch.table.partial) {
             (true, _) => Keep::All,
             (false, true) => Keep::OfBlock,
             (false, false) => Keep::Two,
@@ -492,7 +487,7 @@ impl Observer for Hazards {
                 cursor = Cursor::NONE;
             }
             self.lane_access(lane, &mut cursor, address, access.bytes, key, keep);
-            if self.table.fences && semantics.scope != Scope::None {
+            if self.launch.table.fences && semantics.scope != Scope::None {
                 self.block.clocks.strong_access(
                     &mut self.published,
                     thread,
@@ -508,7 +503,7 @@ impl Observer for Hazards {
 
     fn barrier_arrives(&mut self, place: Place, barrier: u32, lanes: u32) {
         self.enter(place.block);
-        if let Some(info) = self.table.instructions[place.instruction as usize].barrier {
+        if let Some(info) = self.launch.table.instructions[place.instruction as usize].barrier {
             let threads = lanes_of(lanes).map(|lane| place.warp * 32 + lane);
             self.block.clocks.arrive(barrier, place.instruction, info, threads);
         }
@@ -521,16 +516,15 @@ impl Observer for Hazards {
             return;
         }
         self.settle();
-        let line = |instruction: u32| self.table.instructions[instruction as usize].line;
+        let line = |instruction: u32| self.launch.table.instructions[instruction as usize].line;
         let Some(first) = places.first().copied() else { return };
         let first_actor = self.block.clocks.first_actor;
         for other in places.iter().filter(|other| line(other.0) != line(first.0)) {
             let lines = (line(first.0), line(other.0));
-            let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
             self.findings.add(FindingKind::DifferentBarriers, lines, u64::from(other.2), true, |kind| Finding {
                 kind,
-                first: describe.incident(first_actor.wrapping_add(first.1), first.0),
-                second: Some(describe.incident(first_actor.wrapping_add(other.1), other.0)),
+                first: self.launch.incident(first_actor.wrapping_add(first.1), first.0),
+                second: Some(self.launch.incident(first_actor.wrapping_add(other.1), other.0)),
                 touched: None,
                 count: 0,
             });
@@ -557,8 +551,7 @@ impl Observer for Hazards {
                 return true;
             }
         }
-        let Some(info) = self.table.instructions.get(place.instruction as usize) else { return false };
-        let describe = Describe { table: &self.table, memory: &self.memory, grid: self.grid, shape: self.shape };
+        let Some(info) = self.launch.table.instructions.get(place.instruction as usize) else { return false };
         let count = memory.map_or(1, |(_, _, bytes)| u64::from(bytes.div_ceil(4)));
         self.findings.add(FindingKind::Fault(error.kind.clone()), (info.line, NOWHERE), count, true, |kind| Finding {
             kind,
@@ -569,7 +562,8 @@ impl Observer for Hazards {
                 ptx_line: error.ptx_line,
             },
             second: None,
-            touched: memory.map(|(space, address, bytes)| describe.touched(space, address, bytes, place.instruction)),
+            touched: memory
+                .map(|(space, address, bytes)| self.launch.touched(space, address, bytes, place.instruction)),
             count: 0,
         });
         true
