@@ -13,7 +13,7 @@ use cuda_builder::{CudaBuilder, NvvmArch};
 use gpu_kernels::exercise::KERNEL;
 use host::{
     check::ProblemKind,
-    device::{Device, DeviceSelector},
+    device::{Device, WATCHED_INSTRUCTION_LIMIT},
     exercise::{
         Submission, Verdict, judge,
         judge::{Origin, Target},
@@ -82,7 +82,7 @@ fn judged(page: &str) -> Verdict {
     let ptx = fs::read_to_string(ptx).unwrap();
     drop(guard);
 
-    let simulator = Device::open(DeviceSelector::Simulator).unwrap();
+    let simulator = Device::simulator(WATCHED_INSTRUCTION_LIMIT);
     // SAFETY: it runs on the simulator.
     let gemm = unsafe { Gemm::from_ptx(simulator, ptx) };
     judge(&gemm, Submission { kernel: &KERNEL, source: page }).expect("the kernel can be launched")
@@ -177,7 +177,7 @@ fn half_a_tile_is_told_by_its_first_hole() {
 #[test]
 fn right_loads_alone_lead_to_the_first_barrier() {
     let verdict = judged(&page_with([LOAD, "", "", ""]));
-    assert!(matches!(verdict, Verdict::FirstBarrierMissing { race: None }), "{verdict:?}");
+    assert!(matches!(verdict, Verdict::FirstBarrierMissing { race: None, .. }), "{verdict:?}");
 }
 
 #[test]
@@ -236,6 +236,45 @@ fn a_barrier_inside_a_branch_is_told_as_such() {
     assert_eq!(verdict.todo(), Some(2), "{verdict:?}");
     let kind = verdict.problem().unwrap().kind;
     assert!(matches!(kind, ProblemKind::DivergentBarrier | ProblemKind::DifferentBarriers), "{verdict:?}");
+}
+
+#[test]
+fn the_barrier_that_fewer_threads_come_to_is_the_one_in_the_branch() {
+    let verdict = judged(&page_with([LOAD, BARRIER, MULTIPLY, "if x < 8 { thread::sync_threads(); }"]));
+    assert_eq!(verdict.todo(), Some(4), "{verdict:?}");
+}
+
+#[test]
+fn a_barrier_that_does_not_help_is_named() {
+    let page = page_with([LOAD, "if step > 0 { thread::sync_threads(); }", MULTIPLY, BARRIER]);
+    match judged(&page) {
+        Verdict::FirstBarrierMissing { race: Some(_), barrier } => {
+            assert_eq!(barrier.map(|line| line as usize), page::todo_line(&page, 2).map(|line| line + 1));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_panic_or_an_endless_loop_is_told_where_it_is() {
+    let endless = "let mut i = 0; while i < TILE { sum += *tile_a.add(y * TILE + i) * *tile_b.add(i * TILE + x); }";
+    for (multiply, kind) in
+        [(endless, ProblemKind::EndlessLoop), ("if x == 3 && step == 1 { panic!() }", ProblemKind::Trap)]
+    {
+        let verdict = judged(&page_with([LOAD, BARRIER, multiply, BARRIER]));
+        assert_eq!(verdict.problem().map(|problem| problem.kind), Some(kind), "{verdict:?}");
+        assert_eq!(verdict.todo(), Some(3), "{verdict:?}");
+    }
+}
+
+#[test]
+fn a_mistake_outside_the_todos_is_told_as_such() {
+    let page = page_with([LOAD, BARRIER, MULTIPLY, BARRIER])
+        .replace("*c.add(row * n + column)", "*c.add(row * n + column + m * n)");
+    let verdict = judged(&page);
+    assert!(matches!(verdict, Verdict::Other { todo: None, .. }), "{verdict:?}");
+    let [english, _] = words(&verdict, &page);
+    assert!(english.contains("outside the TODOs"), "{english}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use anyhow::{Context, ensure};
 use gpu_kernels::exercise::KERNEL;
 use host::{
-    device::{Device, DeviceSelector},
+    device::{Device, WATCHED_INSTRUCTION_LIMIT},
     exercise::{self, Submission, page},
     gemm::{Gemm, Timing},
     language::Language,
@@ -35,7 +35,7 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
         page::path().display()
     );
     start_workers()?;
-    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let gemm = Gemm::new(Device::simulator(WATCHED_INSTRUCTION_LIMIT));
     let submission = Submission { kernel: &KERNEL, source: page::BUILT };
     let verdict = progress::spinning("running your kernel", || exercise::judge(&gemm, submission))?;
     let mut report = ExerciseReport::new(verdict, page::BUILT, arguments.hint, KERNEL.block, language);
@@ -84,6 +84,10 @@ fn confirm(file: &str, language: Language) -> anyhow::Result<bool> {
     write!(stderr, "{question}").and_then(|()| stderr.flush()).context("cannot ask whether to overwrite your work")?;
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
+    if read == 0 {
+        // What comes next is not on the question's line.
+        let _ = writeln!(stderr);
+    }
     ensure!(
         read > 0 || io::stdin().is_terminal(),
         "nobody answered whether to overwrite your work in {file}; --reset --yes does it without asking"

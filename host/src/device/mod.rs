@@ -162,6 +162,10 @@ pub(crate) trait Backend: Send + Sync {
     fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError>;
 }
 
+/// Instructions of a warp after which a watched launch is best taken for endless: a few seconds' worth, and a thousand
+/// times what a product of 1024 x 1024 matrices takes.
+pub const WATCHED_INSTRUCTION_LIMIT: u64 = 1 << 24;
+
 /// A GPU or the simulator. Clones are handles to the same device.
 #[derive(Clone)]
 pub struct Device {
@@ -186,17 +190,24 @@ impl Device {
     pub fn open(selector: DeviceSelector) -> Result<Device, DeviceError> {
         let backend: Arc<dyn Backend> = match selector {
             DeviceSelector::Cuda(ordinal) => Arc::new(cuda::CudaBackend::open(ordinal)?),
-            DeviceSelector::Simulator => Arc::new(simulator::SimulatorBackend::new(None)),
+            DeviceSelector::Simulator => Arc::new(simulator::SimulatorBackend::new(None, None)),
             DeviceSelector::Auto => match cuda::CudaBackend::open(None) {
                 Ok(backend) => Arc::new(backend),
                 Err(error) => {
                     let why_no_gpu = error.why_no_gpu().ok_or(error)?;
-                    Arc::new(simulator::SimulatorBackend::new(Some(why_no_gpu)))
+                    Arc::new(simulator::SimulatorBackend::new(Some(why_no_gpu), None))
                 }
             },
         };
         let kind = backend.info().kind;
         Ok(Device { backend, kind })
+    }
+
+    /// Opens the simulator and lets no warp execute more than `instructions` instructions in a launch: what takes more is
+    /// an endless loop.
+    pub fn simulator(instructions: u64) -> Device {
+        let backend = Arc::new(simulator::SimulatorBackend::new(None, Some(instructions)));
+        Device { backend, kind: DeviceKind::Simulator }
     }
 
     /// Name, kind, memory and further facts.

@@ -33,11 +33,14 @@ struct State {
 
 impl SimulatorBackend {
     /// A simulator on all cores, with the memory that is available now. `why_no_gpu` is shown to users who didn't ask
-    /// for the simulator by name.
-    pub(super) fn new(why_no_gpu: Option<String>) -> SimulatorBackend {
+    /// for the simulator by name; `instruction_limit` is of each warp, the simulator's own if `None`.
+    pub(super) fn new(why_no_gpu: Option<String>, instruction_limit: Option<u64>) -> SimulatorBackend {
         let total_memory = available_memory();
         let finished_blocks = Arc::<AtomicU64>::default();
-        let builder = Simulator::builder().memory_limit(total_memory).finished_blocks(Arc::clone(&finished_blocks));
+        let mut builder = Simulator::builder().memory_limit(total_memory).finished_blocks(Arc::clone(&finished_blocks));
+        if let Some(limit) = instruction_limit {
+            builder = builder.instruction_limit(limit);
+        }
         SimulatorBackend {
             state: Mutex::new(State { simulator: builder.build(), modules: Vec::new() }),
             threads: std::thread::available_parallelism().map_or(1, usize::from),

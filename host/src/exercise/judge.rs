@@ -10,7 +10,6 @@ use std::collections::{HashMap, HashSet};
 
 use gpu_kernels::{Kernel, exercise::TILE};
 use ndarray::Array2;
-use ptx_simulator::SourceLocation;
 use serde::Serialize;
 
 use super::{
@@ -103,6 +102,8 @@ pub enum Verdict {
     FirstBarrierMissing {
         /// The dirty read.
         race: Option<Box<Problem>>,
+        /// The line of a barrier that is there and doesn't help.
+        barrier: Option<u32>,
     },
     /// The tiles are loaded, and nobody uses them.
     NothingMultiplied,
@@ -125,11 +126,13 @@ pub enum Verdict {
     SecondBarrierMissing {
         /// The overwriting.
         race: Box<Problem>,
+        /// The line of a barrier that is there and doesn't help.
+        barrier: Option<u32>,
     },
-    /// Another mistake, at the exercise's TODO of that number.
+    /// Another mistake.
     Other {
-        /// 1 to 4.
-        todo: u8,
+        /// The TODO where it is, 1 to 4; `None` if it's outside them.
+        todo: Option<u8>,
         /// The mistake.
         problem: Box<Problem>,
     },
@@ -138,7 +141,12 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The TODO to work on, 1 to 4; `None` if everything is right.
+    /// Whether everything is right.
+    pub fn is_right(&self) -> bool {
+        matches!(self, Verdict::Right)
+    }
+
+    /// The TODO to work on, 1 to 4; `None` if everything is right, or what is wrong is outside the TODOs.
     pub fn todo(&self) -> Option<u8> {
         Some(match self {
             Verdict::NotStarted
@@ -148,7 +156,7 @@ impl Verdict {
             Verdict::FirstBarrierMissing { .. } => 2,
             Verdict::NothingMultiplied | Verdict::ProductWrong { .. } => 3,
             Verdict::SecondBarrierMissing { .. } => 4,
-            Verdict::Other { todo, .. } => *todo,
+            Verdict::Other { todo, .. } => return *todo,
             Verdict::Right => return None,
         })
     }
@@ -156,8 +164,8 @@ impl Verdict {
     /// The mistake in memory or at a barrier that is behind it, if there is one.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
-            Verdict::FirstBarrierMissing { race } => race.as_deref(),
-            Verdict::SecondBarrierMissing { race } => Some(race),
+            Verdict::FirstBarrierMissing { race, .. } => race.as_deref(),
+            Verdict::SecondBarrierMissing { race, .. } => Some(race),
             Verdict::ProductWrong { problem, .. } => problem.as_deref(),
             Verdict::Other { problem, .. } => Some(problem),
             _ => None,
@@ -171,89 +179,131 @@ impl Verdict {
 ///
 /// [`GemmError`] if the kernel can't be launched at all.
 pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmError> {
-    let kernel = submission.kernel;
     if page::is_untouched(submission.source) {
         return Ok(Verdict::NotStarted);
     }
-    let watched = check::check(gemm, kernel, &[SEVERAL_STEPS])?;
-    let trace = trace(gemm, submission)?;
-    if watched.passed() && trace.shared_reads > 0 {
+    let evidence = Evidence {
+        source: submission.source,
+        watched: check::check(gemm, submission.kernel, &[SEVERAL_STEPS])?,
+        trace: trace(gemm, submission)?,
+    };
+    if evidence.watched.passed() && evidence.trace.shared_reads > 0 {
         // However it is done.
         return Ok(Verdict::Right);
     }
-    let found = |wanted: &dyn Fn(&Problem) -> bool| {
-        watched.problems.iter().find(|problem| wanted(problem)).cloned().map(Box::new)
-    };
-
-    let at_barrier = found(&|problem| {
-        use ProblemKind::{DifferentBarriers, DivergentBarrier, DivergentWarp};
-        matches!(problem.kind, DivergentBarrier | DivergentWarp | DifferentBarriers)
-    });
-    let other = |problem: Box<Problem>, otherwise: u8| {
-        // Of two barriers that threads take for one, the earlier one is looked at first.
-        let events = [Some(&problem.first), problem.second.as_ref()].into_iter().flatten();
-        let todos = events.filter_map(|event| todo_before(submission.source, event.source.as_ref()));
-        let todo = todos.min().unwrap_or(otherwise);
-        Verdict::Other { todo, problem }
-    };
-    if let Some(verdict) = judge_loads(kernel, &trace) {
-        // An element from outside the matrices is better told by where it was read.
-        let outside = found(&|problem| is_fault(problem) && problem.global && problem.first.act == Act::Reads);
-        return Ok(match (verdict, outside, at_barrier) {
-            (Verdict::WrongElement { found: None, .. }, Some(problem), _) => Verdict::Other { todo: 1, problem },
-            // Threads that wait forever load nothing any more.
-            (Verdict::ElementNotLoaded { .. }, _, Some(problem)) => other(problem, 2),
-            (verdict, _, _) => verdict,
-        });
+    let product = |shape, one_step_right| product_wrong(gemm, submission.kernel, shape, one_step_right);
+    let early = evidence
+        .loads(submission.kernel)
+        .or_else(|| evidence.end())
+        .or_else(|| evidence.uneven_barrier())
+        .or_else(|| evidence.first_barrier())
+        .or_else(|| (evidence.trace.shared_reads == 0).then_some(Verdict::NothingMultiplied))
+        .or_else(|| evidence.other(is_fault));
+    if let Some(verdict) = early {
+        return Ok(verdict);
     }
-    if let Some(problem) = at_barrier {
-        return Ok(other(problem, 2));
+    if let Some(wrong) = product(ONE_STEP, false)? {
+        return Ok(evidence.noticed(wrong));
     }
-    let race = found(&|problem| problem.kind == ProblemKind::ReadAfterWrite && !problem.global);
-    if race.is_some() || trace.shared_reads == 0 && trace.barrier_arrivals == 0 {
-        return Ok(Verdict::FirstBarrierMissing { race });
+    if let Some(verdict) = evidence.second_barrier() {
+        return Ok(verdict);
     }
-    if trace.shared_reads == 0 {
-        return Ok(Verdict::NothingMultiplied);
+    if let Some(wrong) = product(SEVERAL_STEPS, true)? {
+        return Ok(evidence.noticed(wrong));
     }
-    let fault = |problem: &Problem| {
-        is_fault(problem) || matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault)
-    };
-    if let Some(problem) = found(&fault) {
-        return Ok(other(problem, 3));
-    }
-    let strange = || {
-        let race =
-            |problem: &Problem| matches!(problem.kind, ProblemKind::ReadAfterWrite | ProblemKind::WriteAfterRead);
-        found(&|problem| !race(problem))
-    };
-    if let Some(wrong) = product_wrong(gemm, kernel, ONE_STEP, false, strange())? {
-        return Ok(wrong);
-    }
-    if let Some(race) = found(&|problem| problem.kind == ProblemKind::WriteAfterRead && !problem.global) {
-        return Ok(Verdict::SecondBarrierMissing { race });
-    }
-    if let Some(wrong) = product_wrong(gemm, kernel, SEVERAL_STEPS, true, strange())? {
-        return Ok(wrong);
-    }
-    Ok(match remaining(watched) {
-        Some(problem) => other(problem, 1),
-        None => Verdict::Right,
-    })
+    Ok(evidence.other(|_| true).unwrap_or(Verdict::Right))
 }
 
-fn remaining(watched: Checked) -> Option<Box<Problem>> {
-    watched.problems.into_iter().next().map(Box::new)
+/// What the watched launches have shown.
+struct Evidence<'a> {
+    source: &'a str,
+    watched: Checked,
+    trace: Trace,
+}
+
+impl Evidence<'_> {
+    fn find(&self, wanted: impl Fn(&Problem) -> bool) -> Option<Box<Problem>> {
+        self.watched.problems.iter().find(|problem| wanted(problem)).cloned().map(Box::new)
+    }
+
+    /// A mistake of another kind, where there is one.
+    fn other(&self, wanted: impl Fn(&Problem) -> bool) -> Option<Verdict> {
+        let problem = self.find(wanted)?;
+        // No TODO writes to global memory: that is the page's last line.
+        let outside = problem.global && problem.first.act == Act::Writes;
+        let todo = if outside { None } else { self.todo_before(problem.first.source.as_ref()?.line) };
+        Some(Verdict::Other { todo, problem })
+    }
+
+    /// The TODO whose mark stands last before a line of the page.
+    fn todo_before(&self, line: u32) -> Option<u8> {
+        let before = |todo: &u8| page::todo_line(self.source, *todo).is_some_and(|mark| mark <= line as usize);
+        (1..=4).rev().find(before)
+    }
+
+    /// What is wrong with the tiles.
+    fn loads(&self, kernel: &Kernel) -> Option<Verdict> {
+        let verdict = judge_loads(kernel, &self.trace)?;
+        match verdict {
+            // An element from outside the matrices is better told by where it was read.
+            Verdict::WrongElement { found: None, .. } => {
+                let outside =
+                    |problem: &Problem| is_fault(problem) && problem.global && problem.first.act == Act::Reads;
+                Some(self.other(outside).unwrap_or(verdict))
+            }
+            Verdict::WrongElement { .. } => Some(verdict),
+            // Threads that were stopped, or wait forever, load nothing any more.
+            _ => self.end().or_else(|| self.uneven_barrier()).or(Some(verdict)),
+        }
+    }
+
+    /// What stopped the kernel before its end.
+    fn end(&self) -> Option<Verdict> {
+        self.other(|problem| matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault))
+    }
+
+    /// A barrier that only some threads come to.
+    fn uneven_barrier(&self) -> Option<Verdict> {
+        let problem = self.find(|problem| {
+            use ProblemKind::{DifferentBarriers, DivergentBarrier, DivergentWarp};
+            matches!(problem.kind, DivergentBarrier | DivergentWarp | DifferentBarriers)
+        })?;
+        // Of two barriers that threads take for one, it's the one that fewer threads came to.
+        let events = [Some(&problem.first), problem.second.as_ref()].into_iter().flatten();
+        let lines = events.filter_map(|event| event.source.as_ref().map(|source| source.line));
+        let arrivals = |line: &u32| self.trace.barriers.get(line).copied().unwrap_or(0);
+        let todo = lines.min_by_key(arrivals).and_then(|line| self.todo_before(line));
+        Some(Verdict::Other { todo, problem })
+    }
+
+    /// Reads that nothing keeps behind the writes of their step.
+    fn first_barrier(&self) -> Option<Verdict> {
+        let race = self.find(|problem| problem.kind == ProblemKind::ReadAfterWrite && !problem.global);
+        let nobody_waits = self.trace.shared_reads == 0 && self.trace.barriers.is_empty();
+        let read = race.as_ref().and_then(|race| race.second.as_ref()?.source.as_ref().map(|source| source.line));
+        let barrier = self.trace.barriers.keys().copied().find(|line| read.is_some_and(|read| *line < read));
+        (race.is_some() || nobody_waits).then_some(Verdict::FirstBarrierMissing { race, barrier })
+    }
+
+    /// Writes that nothing keeps behind the reads of the step before.
+    fn second_barrier(&self) -> Option<Verdict> {
+        let race = self.find(|problem| problem.kind == ProblemKind::WriteAfterRead && !problem.global)?;
+        let read = race.first.source.as_ref().map(|source| source.line);
+        let barrier = self.trace.barriers.keys().copied().find(|line| read.is_some_and(|read| *line > read));
+        Some(Verdict::SecondBarrierMissing { race, barrier })
+    }
+
+    /// A wrong product, with what was noticed on the way there apart from what barriers may be missing.
+    fn noticed(&self, wrong: Verdict) -> Verdict {
+        let Verdict::ProductWrong { one_step_right, row, column, found, expected, .. } = wrong else { return wrong };
+        let problem =
+            self.find(|problem| !matches!(problem.kind, ProblemKind::ReadAfterWrite | ProblemKind::WriteAfterRead));
+        Verdict::ProductWrong { one_step_right, row, column, found, expected, problem }
+    }
 }
 
 fn is_fault(problem: &Problem) -> bool {
     matches!(problem.kind, ProblemKind::OutOfBounds | ProblemKind::Misaligned)
-}
-
-/// The TODO whose mark stands last before a line of the page.
-fn todo_before(source: &str, place: Option<&SourceLocation>) -> Option<u8> {
-    let line = place?.line as usize;
-    (1..=4).rev().find(|todo| page::todo_line(source, *todo).is_some_and(|mark| mark <= line))
 }
 
 /// Launches the kernel with matrices whose elements all differ and records what it does.
@@ -360,7 +410,6 @@ fn product_wrong(
     kernel: &'static Kernel,
     [m, n, k]: [usize; 3],
     one_step_right: bool,
-    problem: Option<Box<Problem>>,
 ) -> Result<Option<Verdict>, GemmError> {
     let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(m, k), (k, n)], SEED)).expect("two shapes");
     let c = gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once)?.c;
@@ -375,6 +424,6 @@ fn product_wrong(
         column,
         found: *found,
         expected: reference.product[(row, column)],
-        problem,
+        problem: None,
     }))
 }

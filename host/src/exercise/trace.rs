@@ -1,6 +1,6 @@
 //! Watches what a kernel puts into its two tiles: which thread writes what where.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ptx_simulator::{
     AccessKind, LaunchError, MemorySpace, Module, SharedArray,
@@ -17,8 +17,8 @@ pub struct Trace {
     pub stores: Vec<Store>,
     /// Reads of shared memory over the whole launch, counted by thread.
     pub shared_reads: u64,
-    /// Arrivals of threads at barriers over the whole launch.
-    pub barrier_arrivals: u64,
+    /// Arrivals of threads at each barrier over the whole launch, by the source line of the barrier.
+    pub barriers: BTreeMap<u32, u64>,
     module: Arc<Module>,
     entry: &'static str,
     /// First byte, byte after the last, and the name in the source of each tile.
@@ -46,7 +46,7 @@ impl Trace {
     pub fn new(module: &Arc<Module>, entry: &'static str, source: &str) -> Trace {
         let module = Arc::clone(module);
         let tiles = tiles(&module, entry, source);
-        Trace { stores: Vec::new(), shared_reads: 0, barrier_arrivals: 0, module, entry, tiles }
+        Trace { stores: Vec::new(), shared_reads: 0, barriers: BTreeMap::new(), module, entry, tiles }
     }
 
     /// The source line of a store.
@@ -99,7 +99,8 @@ impl Observer for Trace {
         true
     }
 
-    fn barrier_arrives(&mut self, _place: Place, _barrier: u32, lanes: u32) {
-        self.barrier_arrivals += u64::from(lanes.count_ones());
+    fn barrier_arrives(&mut self, place: Place, _barrier: u32, lanes: u32) {
+        let line = self.module.source_location(self.entry, place.instruction).map_or(0, |source| source.line);
+        *self.barriers.entry(line).or_default() += u64::from(lanes.count_ones());
     }
 }

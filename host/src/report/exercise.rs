@@ -52,11 +52,14 @@ impl ExerciseReport {
         ExerciseReport {
             todo,
             file: page::NAME,
-            line: todo.and_then(|todo| page::todo_line(source, todo)),
+            line: match &verdict {
+                Verdict::Other { todo: None, problem } => problem.first.source.as_ref().map(|at| at.line as usize),
+                _ => todo.and_then(|todo| page::todo_line(source, todo)),
+            },
             text: verdict_text(&verdict, block, language),
             hint: hint.then(|| hint_text(&verdict, language)),
             reward: None,
-            passed: verdict.todo().is_none(),
+            passed: verdict.is_right(),
             verdict,
             language,
         }
@@ -66,10 +69,13 @@ impl ExerciseReport {
 impl Report for ExerciseReport {
     fn table(&self) -> String {
         let mut text = String::new();
+        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
         if let Some(todo) = self.todo {
             let done = "●".repeat(usize::from(todo - 1)) + &"○".repeat(usize::from(5 - todo));
-            let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
             text = format!("{done} TODO {todo}   {}{line}\n\n", self.file);
+        }
+        if self.todo.is_none() && !self.passed {
+            text = format!("{}{line}\n\n", self.file);
         }
         text.push_str(&self.text);
         if let Some(Reward { explanation, simulated_seconds }) = &self.reward {
@@ -90,7 +96,7 @@ impl Report for ExerciseReport {
         if let Some(hint) = self.hint {
             text.push_str(self.language.choose("\n\nhint: ", "\n\n提示："));
             text.push_str(hint);
-        } else if self.todo.is_some() {
+        } else if !self.passed {
             text.push_str(self.language.choose(
                 "\n\n(exercise --hint says more, exercise --solution shows a solution)",
                 "\n\n（exercise --hint 给出提示，exercise --solution 显示参考答案）",
@@ -161,16 +167,16 @@ fn verdict_text(verdict: &Verdict, block: [u32; 3], language: Language) -> Strin
                 format!("分块没有装满：在第 {step} 步，线程块 (x = {bx}, y = {by}) 中没有线程写 {target}。"),
             )
         }
-        (Verdict::FirstBarrierMissing { race: None }, Language::En) => {
+        (Verdict::FirstBarrierMissing { race: None, .. }, Language::En) => {
             "The right elements are loaded. But nobody waits for anybody yet: the first barrier is missing.".to_owned()
         }
-        (Verdict::FirstBarrierMissing { race: None }, Language::Zh) => {
+        (Verdict::FirstBarrierMissing { race: None, .. }, Language::Zh) => {
             "装载的元素是对的。但是现在谁也不等谁：缺少第一个屏障。".to_owned()
         }
-        (Verdict::FirstBarrierMissing { race: Some(_) }, Language::En) => {
+        (Verdict::FirstBarrierMissing { race: Some(_), .. }, Language::En) => {
             "The right elements are loaded. But a dirty read is possible: a thread may read an element of a tile before the thread that loads it has written it. The first barrier is missing.".to_owned()
         }
-        (Verdict::FirstBarrierMissing { race: Some(_) }, Language::Zh) => {
+        (Verdict::FirstBarrierMissing { race: Some(_), .. }, Language::Zh) => {
             "装载的元素是对的。但可能发生脏读：某个线程在负责装载的线程写入之前就读取了分块中的元素。缺少第一个屏障。".to_owned()
         }
         (Verdict::NothingMultiplied, Language::En) => {
@@ -194,15 +200,29 @@ fn verdict_text(verdict: &Verdict, block: [u32; 3], language: Language) -> Strin
         (Verdict::SecondBarrierMissing { .. }, Language::Zh) => {
             "只有一步时乘积是对的。但可能发生覆盖：快的线程进入下一步，覆盖了慢的线程还没读完的元素。缺少第二个屏障。".to_owned()
         }
-        (Verdict::Other { .. }, _) => language.choose("There is a mistake in it:", "其中有一个错误：").to_owned(),
+        (Verdict::Other { todo: Some(todo), .. }, _) => {
+            language.choose(format!("There is a mistake at TODO {todo}:"), format!("TODO {todo} 处有一个错误："))
+        }
+        (Verdict::Other { todo: None, .. }, _) => {
+            language.choose("There is a mistake outside the TODOs:", "TODO 之外的地方有一个错误：").to_owned()
+        }
         (Verdict::Right, Language::En) => {
-            "Right. Every element of the product is right, both barriers are where they have to be, and no thread reads or overwrites anything too early.".to_owned()
+            "Right. Every element of the product is right, and the barriers let no thread read or overwrite anything too early.".to_owned()
         }
         (Verdict::Right, Language::Zh) => {
-            "完全正确。乘积的每个元素都对，两个屏障都在该在的位置，没有线程过早地读取或覆盖任何东西。".to_owned()
+            "完全正确。乘积的每个元素都对，屏障也保证了没有线程过早地读取或覆盖任何东西。".to_owned()
         }
     };
-    with_problem(text)
+    let useless = match verdict {
+        Verdict::FirstBarrierMissing { barrier: Some(line), .. } | Verdict::SecondBarrierMissing { barrier: Some(line), .. } => {
+            language.choose(
+                format!(" (There is a barrier at line {line}, but it doesn't keep them apart: it's in the wrong place, or not passed every time.)"),
+                format!("（第 {line} 行有一个屏障，但它没能把两者隔开：位置不对，或者并非每次都经过。）"),
+            )
+        }
+        _ => String::new(),
+    };
+    with_problem(text + &useless)
 }
 
 fn hint_text(verdict: &Verdict, language: Language) -> &'static str {
@@ -236,8 +256,10 @@ fn hint_text(verdict: &Verdict, language: Language) -> &'static str {
             "The same call as for TODO 2, at the end of the loop's body: the next step's writes come right after this step's reads."
         }
         (_, Some(_), Language::Zh) => "与 TODO 2 相同的调用，放在循环体的末尾：下一步的写紧跟在这一步的读之后。",
-        (_, None, Language::En) => "Nothing is left to do.",
-        (_, None, Language::Zh) => "没有要改的了。",
+        (Verdict::Right, _, Language::En) => "Nothing is left to do.",
+        (Verdict::Right, _, Language::Zh) => "没有要改的了。",
+        (_, None, Language::En) => "Everything outside the loop is right as it was handed out.",
+        (_, None, Language::Zh) => "循环之外的代码在发下来时就是对的。",
     }
 }
 
@@ -293,8 +315,9 @@ impl Report for PageReport {
                 format!("{file} is as it was handed out; nothing was lost."),
                 format!("{file} 本来就是最初的样子，没有丢失任何内容。"),
             ),
-            PageReport::Reset { file, language } => language
-                .choose(format!("{file} is as it was handed out again."), format!("{file} 已恢复成最初的样子。")),
+            PageReport::Reset { file, language } => {
+                language.choose(format!("{file} is back as it was handed out."), format!("{file} 已恢复成最初的样子。"))
+            }
             PageReport::Kept { file, language } => {
                 language.choose(format!("{file} is left as it is."), format!("{file} 保持不变。"))
             }

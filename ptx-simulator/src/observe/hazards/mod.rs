@@ -78,6 +78,8 @@ pub struct Touched {
     pub address: u64,
     /// Bytes of the access.
     pub bytes: u32,
+    /// What the first thread's instruction does to it.
+    pub access: AccessKind,
     /// The shared array or module variable that the kernel's address was made from, by its name in the PTX.
     pub array: Option<String>,
     /// First address of that array, or of the allocation that the address is in.
@@ -320,7 +322,9 @@ impl Launch {
 
     /// The memory that `instruction` accessed.
     fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32) -> Touched {
-        let mut touched = Touched { space, address, bytes, array: None, start: None, length: None, declared: None };
+        let access = self.table.instructions[instruction as usize].access;
+        let (array, start, length, declared) = Default::default();
+        let mut touched = Touched { space, address, bytes, access, array, start, length, declared };
         if space == MemorySpace::Shared {
             let made_from = self.table.instructions[instruction as usize].array as usize;
             let inside = |array: &crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();

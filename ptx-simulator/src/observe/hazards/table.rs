@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::quick::QuickMap;
 use crate::decode::program::{BarrierKind, Instruction, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
-use crate::error::SourceLocation;
+use crate::error::{AccessKind, SourceLocation};
 
 /// No index.
 pub const NOWHERE: u32 = u32::MAX;
@@ -29,6 +29,8 @@ pub struct Info {
     pub line: u32,
     /// The only shared array that the address was made from, or [`NOWHERE`].
     pub array: u32,
+    /// Reading or writing; reading where it's no access.
+    pub access: AccessKind,
     pub semantics: Semantics,
     pub barrier: Option<BarrierInfo>,
 }
@@ -111,7 +113,12 @@ impl Table {
             partial |= matches!(instruction.operation, Operation::WarpBarrier { .. });
             let array = program.origins.get(index).copied().unwrap_or(NONE);
             let source = module.source(*place);
-            instructions.push(Info { ptx_line: place.ptx_line, source, line, array, semantics, barrier });
+            let access = match instruction.operation {
+                Operation::Store(_) => AccessKind::Write,
+                Operation::Atomic(_) => AccessKind::Atomic,
+                _ => AccessKind::Read,
+            };
+            instructions.push(Info { ptx_line: place.ptx_line, source, line, array, access, semantics, barrier });
         }
         let step = |(index, instruction): (usize, &Instruction)| match instruction.operation {
             Operation::Branch { target } if target as usize <= index => Step::Back,
