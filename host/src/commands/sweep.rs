@@ -99,6 +99,7 @@ fn open_cublas(device: &Device) -> anyhow::Result<Result<Cublas, String>> {
         Ok(cublas) => Ok(Ok(cublas)),
         Err(
             error @ (CublasError::Missing
+            | CublasError::Unloadable { .. }
             | CublasError::NoFunction { .. }
             | CublasError::Failed { .. }),
         ) => Ok(Err(error.to_string())),
