@@ -18,8 +18,9 @@
 
 use std::{
     env,
+    error::Error,
     ffi::{OsString, c_float, c_int, c_void},
-    path::PathBuf,
+    path::{Path, PathBuf},
     ptr,
 };
 
@@ -69,6 +70,13 @@ pub enum CublasError {
         NAMES.join(", ")
     )]
     Missing,
+    /// It is there, but can't be loaded: a library that it needs is missing, for instance `libcublasLt.so`, or the file
+    /// is broken.
+    #[error("cuBLAS is installed but cannot be loaded: {reason}")]
+    Unloadable {
+        /// What the system's loader says.
+        reason: String,
+    },
     /// The simulator has no cuBLAS.
     #[error("cuBLAS needs a GPU")]
     NoGpu,
@@ -124,12 +132,12 @@ impl Cublas {
     ///
     /// # Errors
     ///
-    /// [`CublasError::Missing`] if there is none, [`CublasError::NoGpu`] on the simulator, [`CublasError::Failed`] if it
-    /// doesn't start.
+    /// [`CublasError::Missing`] if there is none, [`CublasError::Unloadable`] if there is but the system refuses it,
+    /// [`CublasError::NoGpu`] on the simulator, [`CublasError::Failed`] if it doesn't start.
     pub fn open(device: &Device) -> Result<Cublas, CublasError> {
         // This also makes the device's context the current one, which cuBLAS then uses.
         let stream = device.raw_stream()?.ok_or(CublasError::NoGpu)?;
-        let (library, name) = find().ok_or(CublasError::Missing)?;
+        let (library, name) = find()?;
         let missing = |function| CublasError::NoFunction { library: name.clone(), function };
         // SAFETY: the types are those that cuBLAS documents for these functions, unchanged from version 11 to 13. The
         // pointers are used only while the library is loaded: `Cublas` holds both.
@@ -231,16 +239,39 @@ fn check(call: &'static str, status: c_int) -> Result<(), CublasError> {
     if status == 0 { Ok(()) } else { Err(CublasError::Failed { call, status }) }
 }
 
-/// Loads the first of the names that is there, and says which.
-fn find() -> Option<(Library, String)> {
+/// Loads the first of the names that can be loaded, and says which.
+fn find() -> Result<(Library, String), CublasError> {
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).filter(|home| !home.is_empty());
     let folders = homes.chain([OsString::from("/usr/local/cuda")]).map(|home| PathBuf::from(home).join("lib64"));
     let folders: Vec<PathBuf> = [PathBuf::new()].into_iter().chain(folders).collect();
     // The system's own choice in every version before any folder.
-    folders.iter().flat_map(|folder| NAMES.map(|name| (folder.join(name), name))).find_map(|(path, name)| {
+    load(folders.iter().flat_map(|folder| NAMES.map(|name| (folder.join(name), name))))
+}
+
+/// Loads the first library that can be loaded. If there is none, the first that is there says why.
+fn load(candidates: impl IntoIterator<Item = (PathBuf, &'static str)>) -> Result<(Library, String), CublasError> {
+    let mut reason = None;
+    for (path, name) in candidates {
         // SAFETY: loading it runs its start-up code, which is NVIDIA's and asks nothing of this program.
-        unsafe { Library::new(path) }.ok().map(|library| (library, name.to_owned()))
-    })
+        match unsafe { Library::new(&path) } {
+            Ok(library) => return Ok((library, name.to_owned())),
+            Err(error) => {
+                // The loader's own text is in the source.
+                let said = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+                if reason.is_none() && !is_absence(&path, &said) {
+                    reason = Some(said);
+                }
+            }
+        }
+    }
+    Err(reason.map_or(CublasError::Missing, |reason| CublasError::Unloadable { reason }))
+}
+
+/// Whether the loader says that there is no file at `path`, and not that one is missing which `path` needs: glibc's text
+/// begins with the file that it's about.
+fn is_absence(path: &Path, said: &str) -> bool {
+    said.strip_prefix(&*path.to_string_lossy())
+        .is_some_and(|rest| rest.starts_with(": cannot open shared object file: No such file"))
 }
 
 #[cfg(test)]
@@ -251,6 +282,24 @@ mod tests {
     #[test]
     fn versions_are_read_in_both_ways_of_writing_them_as_a_number() {
         assert_eq!([130_100, 120_304, 110_902, 11_605].map(dotted), ["13.1.0", "12.3.4", "11.9.2", "11.6.5"]);
+    }
+
+    #[test]
+    fn a_library_that_is_there_but_cannot_be_loaded_is_not_called_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (absent, broken) = (folder.path().join("libcublas.so.13"), folder.path().join("libcublas.so.12"));
+        std::fs::write(&broken, "no library").unwrap();
+        let both = [(absent.clone(), NAMES[0]), (broken.clone(), NAMES[1])];
+        assert!(matches!(load([(absent, NAMES[0])]), Err(CublasError::Missing)));
+        let said = load(both).unwrap_err().to_string();
+        assert!(said.contains("cannot be loaded") && said.contains(broken.to_str().unwrap()), "{said}");
+    }
+
+    #[test]
+    fn a_missing_library_that_cublas_needs_is_not_the_absence_of_cublas() {
+        let absent = |file: &str| format!("{file}: cannot open shared object file: No such file or directory");
+        assert!(is_absence(Path::new("libcublas.so.13"), &absent("libcublas.so.13")));
+        assert!(!is_absence(Path::new("libcublas.so.13"), &absent("libcublasLt.so.13")));
     }
 
     #[test]

@@ -241,6 +241,12 @@ pub fn default() -> &'static Gpu {
     GPUS.iter().find(|gpu| gpu.name == "H200").expect("the H200 is in the table")
 }
 
+/// The GPU whose limits to apply: the one that was named, else the one here, which its driver calls `device`, if it's
+/// known, else [`default`].
+pub fn choose(named: Option<&'static Gpu>, device: &str) -> &'static Gpu {
+    named.or_else(|| by_name(device).ok()).unwrap_or_else(default)
+}
+
 /// Finds a GPU by its name, spaces, hyphens and capitals apart, or by the name that its driver gives it.
 ///
 /// # Errors
@@ -260,6 +266,14 @@ mod tests {
             assert_eq!(by_name(name).unwrap().name, gpu);
         }
         assert_eq!(default().architecture(), "sm_90");
+    }
+
+    #[test]
+    fn the_gpu_that_was_named_comes_before_the_one_here_and_that_before_the_default() {
+        let t4 = by_name("T4").ok();
+        assert_eq!(choose(t4, "NVIDIA L40S").name, "T4");
+        assert_eq!(choose(None, "NVIDIA L40S").name, "L40S");
+        assert_eq!(choose(None, "PTX simulator"), default());
     }
 
     #[test]

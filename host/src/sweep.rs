@@ -17,7 +17,9 @@ use crate::{
     explain::{
         self, ExplainError,
         occupancy::{self, Occupancy},
-        registers::Registers,
+        ratios::Ratios,
+        registers::{DriverCount, RegisterCounts, Registers},
+        roofline,
     },
     gemm::{DeviceMatrix, Gemm, GemmError},
     gpus::Gpu,
@@ -71,6 +73,8 @@ pub struct Entry {
     pub shared_bytes: u32,
     /// What the launch costs.
     pub counts: Counts,
+    /// What follows from that.
+    pub ratios: Ratios,
     /// Registers of a thread.
     pub registers: Registers,
     /// How full a multiprocessor gets.
@@ -91,9 +95,78 @@ pub struct Times {
     pub checked_rows: usize,
 }
 
+impl Times {
+    /// Floating-point operations per second of a product that takes `time`.
+    pub fn operations_per_second(&self, time: Duration) -> f64 {
+        roofline::operations_per_second([self.size; 3], time)
+    }
+
+    /// The speed of a product that takes `time` as a share of that of cuBLAS, if that was measured.
+    pub fn share_of_cublas(&self, time: Duration) -> Option<f64> {
+        self.cublas.as_ref().map(|(cublas, _)| cublas.as_secs_f64() / time.as_secs_f64().max(1e-12))
+    }
+}
+
+/// Kernels, compared.
+#[derive(Clone, Debug, Default)]
+pub struct Sweep {
+    /// What each takes and costs.
+    pub entries: Vec<Entry>,
+    /// How fast each is; empty without a GPU.
+    pub times: Vec<Times>,
+}
+
+/// The kernels that cost least.
+#[derive(Clone, Copy, Debug)]
+pub struct Cheapest<'a> {
+    /// The one that asks global memory for the fewest bytes.
+    pub by_bytes: &'a Entry,
+    /// The one that issues the fewest instructions.
+    pub by_instructions: &'a Entry,
+}
+
+impl Sweep {
+    /// The fastest kernel of each size, as measured.
+    pub fn fastest(&self) -> Vec<(usize, &'static Kernel)> {
+        let fastest = |times: &Times| times.kernels.iter().min_by_key(|(_, time, _)| *time).map(|(kernel, ..)| *kernel);
+        self.times.iter().filter_map(|times| Some((times.size, fastest(times)?))).collect()
+    }
+
+    /// What can be said without times; nothing if nothing was counted. Sizes are compared by the costs of a multiply-add.
+    pub fn cheapest(&self) -> Option<Cheapest<'_>> {
+        let by = |key: fn(&Entry) -> f64| self.entries.iter().min_by(|one, other| key(one).total_cmp(&key(other)));
+        Some(Cheapest {
+            by_bytes: by(|entry| entry.ratios.global_bytes_per_output / entry.size as f64)?,
+            by_instructions: by(|entry| entry.counts.warp_instructions as f64 / (entry.size as f64).powi(3))?,
+        })
+    }
+
+    /// Whether every product of our kernels was right.
+    pub fn passed(&self) -> bool {
+        self.times.iter().flat_map(|times| &times.kernels).all(|(_, _, check)| check.passed())
+    }
+}
+
 /// The kernels of the family that this build has.
 pub fn family() -> Vec<&'static Kernel> {
     FAMILY.iter().filter_map(|name| plan::by_name(name).ok()).collect()
+}
+
+/// The registers of each kernel on `gpu`: by the driver of the GPU that `gemm` is on, if it's of that kind, else by
+/// NVIDIA's assembler.
+///
+/// # Errors
+///
+/// [`GemmError`] if the GPU can't load a kernel.
+pub fn registers(gemm: &Gemm, kernels: &[&Kernel], gpu: &Gpu) -> Result<Vec<Registers>, GemmError> {
+    let device = gemm.device().info().name;
+    let mut counts = RegisterCounts::new(gpu);
+    let registers = |kernel: &&Kernel| {
+        let resources = gemm.resources(kernel)?;
+        let driver = resources.map(|resources| DriverCount { device: &device, count: resources.registers });
+        Ok(counts.of(kernel, gemm.ptx(kernel.architecture), driver))
+    };
+    kernels.iter().map(registers).collect()
 }
 
 /// Counts what one launch of `kernel` for `size` x `size` matrices costs, `gemm` being on the simulator, and applies the
@@ -112,7 +185,8 @@ pub fn count(
     let counted = explain::count(gemm, kernel, [size; 3])?;
     let needs = explain::block_needs(kernel, &counted.launch, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
-    Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts: counted.total, registers, occupancy })
+    let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3]));
+    Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts, ratios, registers, occupancy })
 }
 
 /// Times every kernel, and cuBLAS if given, for `size` x `size` matrices on the GPU of `gemm`.
@@ -202,16 +276,13 @@ fn in_turn(gemm: &Gemm, works: &[Box<dyn Fn() -> Result<(), SweepError> + '_>]) 
         .collect())
 }
 
-/// The fastest kernel of each size.
-pub fn best(times: &[Times]) -> Vec<(usize, &'static Kernel)> {
-    let fastest = |times: &Times| times.kernels.iter().min_by_key(|(_, time, _)| *time).map(|(kernel, ..)| *kernel);
-    times.iter().filter_map(|times| Some((times.size, fastest(times)?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Device, DeviceSelector};
+    use crate::{
+        device::{Device, DeviceSelector},
+        gpus,
+    };
 
     #[test]
     fn products_are_checked_and_timed_in_turn() {
@@ -225,7 +296,22 @@ mod tests {
             assert!(*time > Duration::ZERO && check.passed(), "{}", kernel.name);
             assert_eq!(check.elements, 24 * 24);
         }
-        let (size, kernel) = best(&[times])[0];
+        let sweep = Sweep { entries: Vec::new(), times: vec![times] };
+        let (size, kernel) = sweep.fastest()[0];
         assert!(size == 24 && kernels.iter().any(|known| known.name == kernel.name));
+        assert!(sweep.passed() && sweep.cheapest().is_none());
+    }
+
+    #[test]
+    fn the_cheapest_kernel_is_that_of_the_fewest_bytes_and_of_the_fewest_instructions_for_a_multiply_add() {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let entry = |name, size| {
+            let kernel = plan::by_name(name).unwrap();
+            count(&gemm, kernel, size, gpus::default(), Registers::Unknown).unwrap()
+        };
+        // The bytes of a multiply-add are 8 / TILE and, for the store, 4 / N.
+        let sweep = Sweep { entries: vec![entry("naive", 16), entry("tiled", 64), entry("tiled", 32)], times: vec![] };
+        let by_bytes = sweep.cheapest().unwrap().by_bytes;
+        assert_eq!((by_bytes.kernel.name, by_bytes.size), ("tiled", 64));
     }
 }

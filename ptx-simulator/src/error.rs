@@ -163,6 +163,7 @@ impl fmt::Display for MemorySpace {
 
 /// A place in the source that the PTX was made from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SourceLocation {
     /// File name as the compiler wrote it.
     pub file: String,

@@ -71,6 +71,9 @@
 //! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and
 //! merge where they meet; lanes that wait for each other through memory all make progress.
 //!
+//! # Features
+//! With `serde` (off by default) [`SourceLocation`] and what [`observe::costs`] counts implement serde's `Serialize`.
+//!
 //! # The rooms
 //! `parse` knows PTX's grammar, `decode` gives names and instructions their meaning, `execute` runs the result; `alu`
 //! holds the arithmetic of lanes. [`observe`] is the seam for analyses that watch a launch.

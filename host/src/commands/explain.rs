@@ -39,8 +39,7 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
     Ok(report)
 }
 
-/// Counts on the simulator and, where there is a GPU, times there. The limits are those of the GPU `named`, else of the
-/// one that is there, else of the default.
+/// Counts on the simulator and, where there is a GPU, times there. [`gpus::choose`] says whose limits apply.
 pub fn explanation(
     kernel: &'static Kernel,
     shape: [usize; 3],
@@ -49,9 +48,7 @@ pub fn explanation(
 ) -> anyhow::Result<Explanation> {
     let [m, n, k] = shape;
     let device = Device::open(common.device())?;
-    let own = gpus::by_name(&device.info().name).ok();
-    let gpu = named.or(own).unwrap_or_else(gpus::default);
-
+    let gpu = gpus::choose(named, &device.info().name);
     let measured = if device.is_simulator() {
         None
     } else {

@@ -3,110 +3,106 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use gpu_kernels::{Architecture, Kernel};
+use gpu_kernels::Kernel;
 use host::{
     cublas::{Cublas, CublasError},
     device::{Device, DeviceSelector},
-    explain::registers::{Assembly, Registers},
     gemm::Gemm,
     gpus::{self, Gpu},
     matrix::OutputFile,
     plan,
     report::{SweepMachine, SweepReport},
-    sweep,
+    sweep::{self, Entry, Sweep, Times},
 };
 
 use super::{memory::ensure_product_fits, progress, start_workers};
 use crate::cli::{Common, SweepArguments};
 
 /// The size whose launches are counted unless others are asked for: what is counted per element hardly depends on it.
-const COUNTED_SIZE: usize = 256;
+const COUNTED_SIZE: [usize; 1] = [256];
 
 /// The sizes that are timed on a GPU unless others are asked for.
 const TIMED_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepReport> {
-    let kernels: Vec<&'static Kernel> = match arguments.kernels.as_slice() {
-        [] => sweep::family(),
-        names => names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?,
-    };
+    let kernels = kernels(&arguments.kernels)?;
     ensure!(!arguments.sizes.contains(&0), "--sizes has a 0: an empty product launches nothing; choose larger sizes");
     if let Some(&largest) = arguments.sizes.iter().max() {
         ensure_product_fits([largest; 3], 0)?;
     }
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
-    let device = Device::open(common.device())?;
-    let info = device.info();
-    let own = gpus::by_name(&info.name).ok();
-    let gpu = named.or(own).unwrap_or_else(gpus::default);
-    let on_gpu = !device.is_simulator();
-    let timed = Gemm::new(device);
 
-    let sizes = |default: &[usize]| match arguments.sizes.as_slice() {
-        [] => default.to_vec(),
-        sizes => sizes.to_vec(),
-    };
-    let counted_sizes = if on_gpu { vec![COUNTED_SIZE] } else { sizes(&[COUNTED_SIZE]) };
-    let simulated = Gemm::new(Device::open(DeviceSelector::Simulator)?);
-    let registers = registers(&timed, &kernels, gpu, own == Some(gpu))?;
-    let mut entries = Vec::new();
-    for size in counted_sizes {
-        for (&kernel, registers) in kernels.iter().zip(&registers) {
-            let blocks = kernel.blocks(size, size, size);
-            let count = || sweep::count(&simulated, kernel, size, gpu, registers.clone());
-            entries.push(progress::launching(simulated.device(), blocks, count)?);
-        }
-    }
-
-    let mut times = Vec::new();
-    let mut cublas_said = None;
-    if on_gpu {
+    let gemm = Gemm::new(Device::open(common.device())?);
+    let device = gemm.device().info().name;
+    let gpu = gpus::choose(named, &device);
+    let asked_for = |default| if arguments.sizes.is_empty() { default } else { arguments.sizes.as_slice() };
+    let (sweep, cublas) = if gemm.device().is_simulator() {
+        let entries = count(&gemm, &kernels, asked_for(&COUNTED_SIZE), gpu)?;
+        (Sweep { entries, times: Vec::new() }, None)
+    } else {
+        let entries = count(&gemm, &kernels, &COUNTED_SIZE, gpu)?;
         start_workers()?;
-        let cublas = match Cublas::open(timed.device()) {
-            Ok(cublas) => Some(cublas),
-            // It is for comparison only: without it the rest is worth having.
-            Err(error @ (CublasError::Missing | CublasError::NoFunction { .. } | CublasError::Failed { .. })) => {
-                cublas_said = Some(Err(error.to_string()));
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if let Some(cublas) = &cublas {
-            cublas_said = Some(Ok(cublas.description()));
-        }
-        for size in sizes(&TIMED_SIZES) {
-            let time = || sweep::time(&timed, cublas.as_ref(), &kernels, size);
-            times.push(progress::spinning(format!("checking and timing N = {size}"), time)?);
-        }
-    }
+        let cublas = open_cublas(gemm.device())?;
+        let times = time(&gemm, cublas.as_ref().ok(), &kernels, asked_for(&TIMED_SIZES))?;
+        (Sweep { entries, times }, Some(cublas.map(|cublas| cublas.description())))
+    };
 
-    let machine = SweepMachine { device: info.name, simulated: !on_gpu, gpu, cublas: cublas_said };
-    let report = SweepReport::new(machine, entries, &times, arguments.language.get());
+    let machine = SweepMachine { device, simulated: gemm.device().is_simulator(), gpu, cublas };
+    let report = SweepReport::new(machine, &sweep, arguments.language.get());
     if let Some(output) = output {
         output.write(|file| file.write_all(report.csv().as_bytes()))?;
     }
     Ok(report)
 }
 
-/// The registers of each kernel on `gpu`: the driver says if it is the one here, else NVIDIA's assembler is asked.
-fn registers(gemm: &Gemm, kernels: &[&Kernel], gpu: &Gpu, here: bool) -> anyhow::Result<Vec<Registers>> {
-    let mut assemblies: Vec<(Architecture, Assembly)> = Vec::new();
-    let mut all = Vec::new();
-    for kernel in kernels {
-        let resources = if here { gemm.resources(kernel)? } else { None };
-        all.push(match resources {
-            Some(resources) => Registers::Driver { count: resources.registers },
-            None => {
-                let known = assemblies.iter().position(|(level, _)| *level == kernel.architecture);
-                let index = known.unwrap_or_else(|| {
-                    let assembly = Assembly::new(gemm.ptx(kernel.architecture), &gpu.architecture());
-                    assemblies.push((kernel.architecture, assembly));
-                    assemblies.len() - 1
-                });
-                assemblies[index].1.registers(kernel.entry)
-            }
-        });
+/// The kernels of those names; the tile family if there are none.
+fn kernels(names: &[String]) -> anyhow::Result<Vec<&'static Kernel>> {
+    match names {
+        [] => Ok(sweep::family()),
+        names => Ok(names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?),
     }
-    Ok(all)
+}
+
+/// Counts what each kernel costs for each size. `gemm` is on the device whose driver may know the registers.
+fn count(gemm: &Gemm, kernels: &[&'static Kernel], sizes: &[usize], gpu: &Gpu) -> anyhow::Result<Vec<Entry>> {
+    let registers = sweep::registers(gemm, kernels, gpu)?;
+    let simulator = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let mut entries = Vec::new();
+    for &size in sizes {
+        for (&kernel, registers) in kernels.iter().zip(&registers) {
+            let blocks = kernel.blocks(size, size, size);
+            let count = || sweep::count(&simulator, kernel, size, gpu, registers.clone());
+            entries.push(progress::launching(simulator.device(), blocks, count)?);
+        }
+    }
+    Ok(entries)
+}
+
+/// Times the kernels and cuBLAS for each size.
+fn time(
+    gemm: &Gemm,
+    cublas: Option<&Cublas>,
+    kernels: &[&'static Kernel],
+    sizes: &[usize],
+) -> anyhow::Result<Vec<Times>> {
+    let time = |&size: &usize| {
+        let message = format!("checking and timing N = {size}");
+        Ok(progress::spinning(message, || sweep::time(gemm, cublas, kernels, size))?)
+    };
+    sizes.iter().map(time).collect()
+}
+
+/// cuBLAS, or why it can't be had. It is for comparison only: without it the rest is worth having.
+fn open_cublas(device: &Device) -> anyhow::Result<Result<Cublas, String>> {
+    match Cublas::open(device) {
+        Ok(cublas) => Ok(Ok(cublas)),
+        Err(
+            error @ (CublasError::Missing
+            | CublasError::Unloadable { .. }
+            | CublasError::NoFunction { .. }
+            | CublasError::Failed { .. }),
+        ) => Ok(Err(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
 }

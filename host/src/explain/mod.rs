@@ -7,12 +7,16 @@
 //! | `registers` | how many registers does a thread take? |
 //! | `occupancy` | how many blocks does a multiprocessor hold? |
 //! | `roofline` | what do arithmetic and memory allow? |
+//! | `ratios` | what follows from the counts of the whole launch? |
+//! | `notes` | which accesses stand out? |
 //!
 //! The counts depend on the shape of the product and not on the numbers in the matrices, since no kernel here looks at
 //! them before it decides where to go.
 
 pub mod lines;
+pub mod notes;
 pub mod occupancy;
+pub mod ratios;
 pub mod registers;
 pub mod roofline;
 
@@ -32,8 +36,10 @@ use crate::{
 };
 
 use lines::{Listing, Place, Source};
+use notes::Note;
 use occupancy::{BlockNeeds, Occupancy};
-use registers::{Assembly, Registers};
+use ratios::Ratios;
+use registers::{DriverCount, RegisterCounts, Registers};
 use roofline::{Roofline, SECTOR_BYTES};
 
 /// Why a kernel can't be explained.
@@ -97,6 +103,8 @@ pub struct Explanation {
     pub shape: [usize; 3],
     /// What the launch costs.
     pub counted: Counted,
+    /// What follows from that.
+    pub ratios: Ratios,
     /// The names of the files that `places` counts.
     pub files: Vec<String>,
     /// The source line of each instruction of the kernel.
@@ -113,6 +121,8 @@ pub struct Explanation {
     pub roofline: Roofline,
     /// The same launch on a GPU, where there is one.
     pub measured: Option<Measured>,
+    /// What stands out.
+    pub notes: Vec<Note>,
 }
 
 /// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros, `gemm` being on the simulator.
@@ -193,20 +203,23 @@ pub fn explain(
     let counted = count(gemm, kernel, shape)?;
     let places = lines::attribute(&counted.locations, sources);
     let listings = lines::listings(&counted.instructions, &places, sources);
-    let same_gpu = |measured: &&Measured| gpu.is_called(&measured.device);
-    let registers = match measured.as_ref().filter(same_gpu) {
-        Some(measured) => Registers::Driver { count: measured.registers },
-        None => Assembly::new(gemm.ptx(kernel.architecture), &gpu.architecture()).registers(kernel.entry),
-    };
+    let driver = measured.as_ref().map(|measured| DriverCount { device: &measured.device, count: measured.registers });
+    let registers = RegisterCounts::new(gpu).of(kernel, gemm.ptx(kernel.architecture), driver);
     let needs = block_needs(kernel, &counted.launch, &registers);
-    let [m, n, k] = shape;
-    let operations = roofline::operations(m, n, k);
+    let operations = roofline::operations(shape);
     let mut roofline = Roofline::new(gpu, operations, requested_bytes(&counted.total), matrix_bytes(shape));
-    roofline.measured =
-        measured.as_ref().filter(same_gpu).map(|measured| operations / measured.time.as_secs_f64().max(1e-12));
+    let mut notes = notes::notes(&counted.instructions, &places, sources);
+    match &measured {
+        Some(measured) if gpu.is_called(&measured.device) => {
+            roofline.measured = Some(roofline::operations_per_second(shape, measured.time));
+        }
+        Some(Measured { device, .. }) => notes.push(Note::OtherGpu { device: device.clone() }),
+        None => {}
+    }
     Ok(Explanation {
         kernel: *kernel,
         shape,
+        ratios: Ratios::new(&counted.total, shape),
         counted,
         files: sources.iter().map(|(name, _)| (*name).to_owned()).collect(),
         places,
@@ -216,6 +229,7 @@ pub fn explain(
         occupancy: occupancy::occupancy(&gpu.limits, needs),
         roofline,
         measured,
+        notes,
     })
 }
 

@@ -11,6 +11,10 @@ use std::{
     process::Command,
 };
 
+use gpu_kernels::{Architecture, Kernel};
+
+use crate::gpus::Gpu;
+
 /// What the assembler says of one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assembled {
@@ -76,6 +80,45 @@ impl Assembly {
             Err(AssemblerError::Missing) => Registers::Unknown,
             Err(error) => Registers::Refused { reason: error.to_string() },
         }
+    }
+}
+
+/// The registers that a driver has given a kernel on its GPU.
+#[derive(Clone, Copy, Debug)]
+pub struct DriverCount<'a> {
+    /// The GPU, as the driver calls it.
+    pub device: &'a str,
+    /// Registers of a thread.
+    pub count: u32,
+}
+
+/// The registers of kernels on one GPU: by the driver where it has compiled for that GPU, else by NVIDIA's assembler,
+/// which reads each PTX level once.
+#[derive(Debug)]
+pub struct RegisterCounts<'a> {
+    gpu: &'a Gpu,
+    assemblies: Vec<(Architecture, Assembly)>,
+}
+
+impl RegisterCounts<'_> {
+    /// Counts for `gpu`.
+    pub fn new(gpu: &Gpu) -> RegisterCounts<'_> {
+        RegisterCounts { gpu, assemblies: Vec::new() }
+    }
+
+    /// The registers of `kernel`, which is in the module `ptx` of its PTX level. `driver` is what a driver says, if there
+    /// is one; it counts if its GPU is of the kind asked for.
+    pub fn of(&mut self, kernel: &Kernel, ptx: &str, driver: Option<DriverCount<'_>>) -> Registers {
+        if let Some(DriverCount { count, .. }) = driver.filter(|driver| self.gpu.is_called(driver.device)) {
+            return Registers::Driver { count };
+        }
+        let known = self.assemblies.iter().position(|(level, _)| *level == kernel.architecture);
+        let index = known.unwrap_or_else(|| {
+            let assembly = Assembly::new(ptx, &self.gpu.architecture());
+            self.assemblies.push((kernel.architecture, assembly));
+            self.assemblies.len() - 1
+        });
+        self.assemblies[index].1.registers(kernel.entry)
     }
 }
 
@@ -167,6 +210,17 @@ fn number_before(line: &str, words: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{gpus, plan};
+
+    #[test]
+    fn the_drivers_word_counts_for_its_own_gpu_only() {
+        let driver = |device| Some(DriverCount { device, count: 40 });
+        let mut counts = RegisterCounts::new(gpus::by_name("H200").unwrap());
+        let kernel = plan::by_name("tiled").unwrap();
+        assert_eq!(counts.of(kernel, "", driver("NVIDIA H200")), Registers::Driver { count: 40 });
+        assert!(counts.assemblies.is_empty(), "nobody else was asked");
+        assert!(!matches!(counts.of(kernel, "", driver("Tesla T4")), Registers::Driver { .. }));
+    }
 
     #[test]
     fn what_ptxas_says_is_understood() {

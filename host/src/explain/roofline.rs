@@ -4,6 +4,8 @@
 //! are depends on how well the caches do, so there are two answers with the truth between them: if no cache helps,
 //! every sector that a request touches is moved for that request; if caches are perfect, each matrix is moved once.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::gpus::Gpu;
@@ -40,9 +42,15 @@ pub struct Roofline {
     pub measured: Option<f64>,
 }
 
-/// Operations of an `m` x `k` by `k` x `n` product: a multiplication and an addition per multiply-add.
-pub fn operations(m: usize, n: usize, k: usize) -> f64 {
+/// Operations of an m x k by k x n product: a multiplication and an addition per multiply-add.
+pub fn operations([m, n, k]: [usize; 3]) -> f64 {
     2.0 * m as f64 * n as f64 * k as f64
+}
+
+/// Operations per second of such a product that takes `time`.
+pub fn operations_per_second(shape: [usize; 3], time: Duration) -> f64 {
+    // A clock with a coarse grain may say that no time has passed.
+    operations(shape) / time.as_secs_f64().max(1e-12)
 }
 
 impl Roofline {
@@ -78,7 +86,7 @@ mod tests {
     #[test]
     fn a_kernel_without_reuse_is_held_down_by_memory_and_one_with_all_by_arithmetic() {
         let gpu = gpus::default();
-        let operations = operations(1024, 1024, 1024);
+        let operations = operations([1024; 3]);
         // 8 bytes for each of the 2^30 multiply-adds, or the three matrices once.
         let roofline = Roofline::new(gpu, operations, 8 << 30, 12 << 20);
         assert_eq!(roofline.requested.intensity, 0.25);

@@ -15,10 +15,7 @@ use crate::device::{DeviceInfo, DeviceKind};
 
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
-pub use explain::{
-    CountFacts, ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, Ratios, RegisterFacts,
-    TrafficFacts,
-};
+pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
 pub use product::{GemmReport, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 

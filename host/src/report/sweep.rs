@@ -1,17 +1,20 @@
 //! What `sweep` has to say: a table of counts, on a GPU a table of times, and one line that says which tile is best.
 
+use std::time::Duration;
+
+use ptx_simulator::observe::costs::Counts;
 use serde::Serialize;
 
 use super::{
     Report,
-    explain::{CountFacts, GpuFacts, Ratios, RegisterFacts},
+    explain::{GpuFacts, RegisterFacts},
     table,
 };
 use crate::{
-    explain::{occupancy::Occupancy, roofline},
+    explain::{occupancy::Occupancy, ratios::Ratios},
     gpus::Gpu,
     language::Language,
-    sweep::{self, Entry, Times},
+    sweep::{Cheapest, Entry, Sweep, Times},
 };
 
 /// What cuBLAS is called among the kernels.
@@ -75,7 +78,7 @@ pub struct CountRow {
     /// How full a multiprocessor gets.
     pub occupancy: Occupancy,
     /// What the launch costs.
-    pub total: CountFacts,
+    pub total: Counts,
     /// What follows from that.
     pub ratios: Ratios,
 }
@@ -112,29 +115,30 @@ pub struct Best {
 
 impl SweepReport {
     /// The report on what was counted and measured.
-    pub fn new(machine: SweepMachine, entries: Vec<Entry>, times: &[Times], language: Language) -> SweepReport {
-        let counts: Vec<CountRow> = entries.into_iter().map(|entry| CountRow::new(entry, language)).collect();
-        let rows: Vec<TimeRow> = times.iter().flat_map(time_rows).collect();
+    pub fn new(machine: SweepMachine, sweep: &Sweep, language: Language) -> SweepReport {
         let best: Vec<Best> =
-            sweep::best(times).into_iter().map(|(size, kernel)| Best { size, kernel: kernel.name }).collect();
+            sweep.fastest().into_iter().map(|(size, kernel)| Best { size, kernel: kernel.name }).collect();
         let (cublas, no_cublas) = match machine.cublas {
             None => (None, None),
             Some(Ok(description)) => (Some(description), None),
             Some(Err(reason)) => (None, Some(reason)),
         };
-        let verdict =
-            if best.is_empty() { by_counts(&counts, language) } else { by_times(&best, &machine.device, language) };
+        let verdict = match sweep.cheapest() {
+            _ if !best.is_empty() => by_times(&best, &machine.device, language),
+            Some(cheapest) => by_counts(cheapest, language),
+            None => String::new(),
+        };
         SweepReport {
             device: machine.device,
             simulated: machine.simulated,
             gpu: GpuFacts::new(machine.gpu),
-            passed: rows.iter().all(|row| row.right || row.kernel == CUBLAS),
-            counts,
-            times: rows,
+            counts: sweep.entries.iter().map(|entry| CountRow::new(entry, language)).collect(),
+            times: sweep.times.iter().flat_map(time_rows).collect(),
             cublas,
             no_cublas,
             best,
             verdict,
+            passed: sweep.passed(),
             language,
         }
     }
@@ -290,40 +294,38 @@ impl Report for SweepReport {
 }
 
 impl CountRow {
-    fn new(entry: Entry, language: Language) -> CountRow {
-        let Entry { kernel, size, shared_bytes, counts, registers, occupancy } = entry;
+    fn new(entry: &Entry, language: Language) -> CountRow {
+        let Entry { kernel, size, shared_bytes, counts, ratios, registers, occupancy } = entry;
         CountRow {
             kernel: kernel.name,
             tile: [kernel.tile.m, kernel.tile.n, kernel.tile.k],
             threads: kernel.block.iter().product(),
-            size,
-            shared_bytes,
-            registers: RegisterFacts::new(&registers, language),
-            occupancy,
-            total: (&counts).into(),
-            ratios: Ratios::new(&counts, [size; 3]),
+            size: *size,
+            shared_bytes: *shared_bytes,
+            registers: RegisterFacts::new(registers, language),
+            occupancy: occupancy.clone(),
+            total: *counts,
+            ratios: *ratios,
         }
     }
 }
 
 fn time_rows(times: &Times) -> Vec<TimeRow> {
-    let operations = roofline::operations(times.size, times.size, times.size);
-    let cublas = times.cublas.as_ref().map(|(time, _)| time.as_secs_f64());
-    let row = |kernel, tile, seconds: f64, right| TimeRow {
+    let row = |kernel, tile, time: Duration, right| TimeRow {
         size: times.size,
         kernel,
         tile,
-        seconds,
-        operations_per_second: operations / seconds.max(1e-12),
-        share_of_cublas: cublas.map(|cublas| cublas / seconds.max(1e-12)),
+        seconds: time.as_secs_f64(),
+        operations_per_second: times.operations_per_second(time),
+        share_of_cublas: times.share_of_cublas(time),
         right,
         checked_rows: times.checked_rows,
     };
     let kernels = times.kernels.iter().map(|(kernel, time, check)| {
         let tile = [kernel.tile.m, kernel.tile.n, kernel.tile.k];
-        row(kernel.name, Some(tile), time.as_secs_f64(), check.passed())
+        row(kernel.name, Some(tile), *time, check.passed())
     });
-    let theirs = times.cublas.iter().map(|(time, check)| row(CUBLAS, None, time.as_secs_f64(), check.passed()));
+    let theirs = times.cublas.iter().map(|(time, check)| row(CUBLAS, None, *time, check.passed()));
     kernels.chain(theirs).collect()
 }
 
@@ -351,13 +353,9 @@ fn by_times(best: &[Best], device: &str, language: Language) -> String {
 }
 
 /// What can be said without times.
-fn by_counts(counts: &[CountRow], language: Language) -> String {
-    let by = |key: fn(&CountRow) -> f64| counts.iter().min_by(|one, other| key(one).total_cmp(&key(other)));
-    let fewest_bytes = by(|row| row.ratios.global_bytes_per_output / row.size as f64);
-    let fewest_instructions = by(|row| row.total.warp_instructions as f64 / (row.size as f64).powi(3));
-    let (Some(bytes), Some(instructions)) = (fewest_bytes, fewest_instructions) else { return String::new() };
-    let (per_output, size) = (bytes.ratios.global_bytes_per_output, bytes.size);
-    let (bytes, instructions) = (bytes.kernel, instructions.kernel);
+fn by_counts(Cheapest { by_bytes, by_instructions }: Cheapest<'_>, language: Language) -> String {
+    let (per_output, size) = (by_bytes.ratios.global_bytes_per_output, by_bytes.size);
+    let (bytes, instructions) = (by_bytes.kernel.name, by_instructions.kernel.name);
     let other = bytes != instructions;
     match language {
         Language::En => {

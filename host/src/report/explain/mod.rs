@@ -5,30 +5,23 @@ mod listing;
 mod picture;
 mod text;
 
-use std::collections::BTreeMap;
-
-use ptx_simulator::observe::costs::{Counts, Traffic};
+use ptx_simulator::observe::costs::Counts;
 use serde::Serialize;
 
 use super::{Report, table};
 use crate::{
     explain::{
-        Counted, Explanation,
-        lines::{Listing, Place},
+        Explanation,
+        lines::Listing,
+        notes::{Note, Spot},
         occupancy::{Limit, Occupancy},
+        ratios::{PerRequest, Ratios},
         registers::Registers,
-        roofline::{Roofline, SECTOR_BYTES, operations},
+        roofline::{self, Roofline},
     },
     gpus::Gpu,
     language::Language,
 };
-
-/// Bank conflicts of a larger degree are pointed out.
-const NOTEWORTHY_DEGREE: f64 = 1.25;
-
-/// So are accesses that touch more than so many times the fewest sectors. Two rows of a block in a warp touch twice as
-/// many as one would, which is no mistake.
-const NOTEWORTHY_WASTE: f64 = 2.0;
 
 /// A kernel, explained.
 #[derive(Debug, Serialize)]
@@ -58,7 +51,7 @@ pub struct ExplainReport {
     /// What arithmetic and memory allow.
     pub roofline: Roofline,
     /// The whole launch.
-    pub total: CountFacts,
+    pub total: Counts,
     /// What follows from the counts of the whole launch.
     pub ratios: Ratios,
     /// Every line of source that has instructions.
@@ -137,129 +130,6 @@ impl RegisterFacts {
     }
 }
 
-/// Accesses of one kind of memory in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct TrafficFacts {
-    /// Instructions of a warp that accessed it.
-    pub requests: u64,
-    /// Wavefronts (shared memory) or sectors (global memory).
-    pub units: u64,
-    /// The fewest wavefronts or sectors possible.
-    pub ideal: u64,
-    /// Bytes that lanes asked for.
-    pub bytes: u64,
-}
-
-impl TrafficFacts {
-    fn plus(&self, other: &TrafficFacts) -> TrafficFacts {
-        TrafficFacts {
-            requests: self.requests + other.requests,
-            units: self.units + other.units,
-            ideal: self.ideal + other.ideal,
-            bytes: self.bytes + other.bytes,
-        }
-    }
-}
-
-impl From<&Traffic> for TrafficFacts {
-    fn from(traffic: &Traffic) -> TrafficFacts {
-        let Traffic { requests, units, ideal, bytes } = *traffic;
-        TrafficFacts { requests, units, ideal, bytes }
-    }
-}
-
-/// Counts of an instruction, a line or a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct CountFacts {
-    /// Instructions issued, counted per warp.
-    pub warp_instructions: u64,
-    /// Instructions executed, counted per thread.
-    pub thread_instructions: u64,
-    /// f32 fused multiply-adds, counted per warp.
-    pub warp_fma: u64,
-    /// f32 fused multiply-adds, counted per thread.
-    pub thread_fma: u64,
-    /// Arrivals of warps at barriers of the block.
-    pub barriers: u64,
-    /// Loads from shared memory.
-    pub shared_loads: TrafficFacts,
-    /// Stores to shared memory.
-    pub shared_stores: TrafficFacts,
-    /// Atomics on shared memory.
-    pub shared_atomics: TrafficFacts,
-    /// Loads from global memory.
-    pub global_loads: TrafficFacts,
-    /// Stores to global memory.
-    pub global_stores: TrafficFacts,
-    /// Atomics on global memory.
-    pub global_atomics: TrafficFacts,
-}
-
-impl CountFacts {
-    /// All accesses to shared memory together.
-    pub fn shared(&self) -> TrafficFacts {
-        self.shared_loads.plus(&self.shared_stores).plus(&self.shared_atomics)
-    }
-
-    /// All accesses to global memory together.
-    pub fn global(&self) -> TrafficFacts {
-        self.global_loads.plus(&self.global_stores).plus(&self.global_atomics)
-    }
-}
-
-impl From<&Counts> for CountFacts {
-    fn from(counts: &Counts) -> CountFacts {
-        CountFacts {
-            warp_instructions: counts.warp_instructions,
-            thread_instructions: counts.thread_instructions,
-            warp_fma: counts.warp_fma,
-            thread_fma: counts.thread_fma,
-            barriers: counts.barriers,
-            shared_loads: (&counts.shared_loads).into(),
-            shared_stores: (&counts.shared_stores).into(),
-            shared_atomics: (&counts.shared_atomics).into(),
-            global_loads: (&counts.global_loads).into(),
-            global_stores: (&counts.global_stores).into(),
-            global_atomics: (&counts.global_atomics).into(),
-        }
-    }
-}
-
-/// What follows from the counts of a whole launch.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratios {
-    /// Fused multiply-adds among the issued instructions.
-    pub fma_share: f64,
-    /// Wavefronts of shared memory by the fewest possible; none without shared accesses.
-    pub bank_conflict_degree: Option<f64>,
-    /// Sectors by the fewest possible; none without global accesses.
-    pub sectors_by_ideal: Option<f64>,
-    /// Bytes of all sectors that requests to global memory touch.
-    pub global_bytes: u64,
-    /// The same per element of C.
-    pub global_bytes_per_output: f64,
-    /// How often an element of A or B is loaded by a thread, on average.
-    pub loads_per_input_element: f64,
-}
-
-impl Ratios {
-    /// The ratios of a launch for an m x k by k x n product.
-    pub fn new(counts: &Counts, [m, n, k]: [usize; 3]) -> Ratios {
-        let (shared, global) = (counts.shared(), counts.global());
-        let by_ideal = |traffic: &Traffic| (traffic.ideal > 0).then(|| traffic.units as f64 / traffic.ideal as f64);
-        let global_bytes = global.units * SECTOR_BYTES;
-        let inputs = m as f64 * k as f64 + k as f64 * n as f64;
-        Ratios {
-            fma_share: counts.warp_fma as f64 / counts.warp_instructions.max(1) as f64,
-            bank_conflict_degree: by_ideal(&shared),
-            sectors_by_ideal: by_ideal(&global),
-            global_bytes,
-            global_bytes_per_output: global_bytes as f64 / (m as f64 * n as f64),
-            loads_per_input_element: counts.global_loads.bytes as f64 / size_of::<f32>() as f64 / inputs,
-        }
-    }
-}
-
 /// A line of source that has instructions.
 #[derive(Debug, Serialize)]
 pub struct LineFacts {
@@ -271,7 +141,7 @@ pub struct LineFacts {
     pub executions: u64,
     /// What its instructions cost.
     #[serde(flatten)]
-    pub counts: CountFacts,
+    pub counts: Counts,
 }
 
 /// An instruction that was executed.
@@ -289,7 +159,7 @@ pub struct InstructionFacts {
     pub source: Option<String>,
     /// What it cost.
     #[serde(flatten)]
-    pub counts: CountFacts,
+    pub counts: Counts,
 }
 
 /// A launch on a GPU.
@@ -316,7 +186,8 @@ impl ExplainReport {
             kernel,
             shape,
             counted,
-            files,
+            ratios,
+            files: _,
             places,
             listings,
             gpu,
@@ -324,13 +195,9 @@ impl ExplainReport {
             occupancy,
             roofline,
             measured,
+            notes,
         } = explanation;
-        let files: Vec<&str> = files.iter().map(String::as_str).collect();
         let [m, n, k] = shape;
-        let mut notes = notes(&spots(&counted, &places, &files), language);
-        if let Some(other) = measured.as_ref().filter(|measured| !gpu.is_called(&measured.device)) {
-            notes.push(text::other_gpu(&other.device, gpu.name, language));
-        }
         let file_lines = || {
             listings
                 .iter()
@@ -340,7 +207,7 @@ impl ExplainReport {
             file: file.to_owned(),
             line: line.number,
             executions: line.executions,
-            counts: (&line.counts).into(),
+            counts: line.counts,
         });
         let instructions = counted.instructions.iter().map(|instruction| InstructionFacts {
             instruction: instruction.instruction,
@@ -348,7 +215,7 @@ impl ExplainReport {
             ptx_line: instruction.ptx_line,
             line: places.get(instruction.instruction as usize).copied().flatten().map(|place| place.line),
             source: instruction.source.as_ref().map(ToString::to_string),
-            counts: (&instruction.counts).into(),
+            counts: instruction.counts,
         });
         ExplainReport {
             kernel: kernel.name,
@@ -361,22 +228,19 @@ impl ExplainReport {
             shared_bytes: kernel.shared_bytes + counted.launch.dynamic_shared_bytes,
             gpu: GpuFacts::new(gpu),
             registers: RegisterFacts::new(&registers, language),
-            total: (&counted.total).into(),
-            ratios: Ratios::new(&counted.total, shape),
+            total: counted.total,
+            ratios,
             lines: lines.collect(),
             instructions: instructions.collect(),
-            measured: measured.map(|measured| {
-                let seconds = measured.time.as_secs_f64();
-                MeasuredFacts {
-                    device: measured.device,
-                    seconds,
-                    operations_per_second: operations(m, n, k) / seconds.max(1e-12),
-                    launches: measured.launches,
-                    registers: measured.registers,
-                    blocks_per_multiprocessor: measured.blocks_per_multiprocessor,
-                }
+            measured: measured.map(|measured| MeasuredFacts {
+                seconds: measured.time.as_secs_f64(),
+                operations_per_second: roofline::operations_per_second(shape, measured.time),
+                device: measured.device,
+                launches: measured.launches,
+                registers: measured.registers,
+                blocks_per_multiprocessor: measured.blocks_per_multiprocessor,
             }),
-            notes,
+            notes: notes.iter().map(|note| note_text(note, gpu.name, language)).collect(),
             svg: None,
             occupancy,
             roofline,
@@ -425,9 +289,10 @@ impl ExplainReport {
             let [requests, units, ideal] = [shared.requests, shared.units, shared.ideal].map(counted);
             facts.push((labels.shared_accesses, text::shared_accesses(&requests, &units, &ideal, degree, language)));
         }
-        let TrafficFacts { requests, units, ideal, .. } = total.global();
-        let [sectors, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
-        facts.push((labels.global_accesses, text::global_accesses(&counted(requests), sectors, ideal, language)));
+        let global = total.global();
+        let PerRequest { units: sectors, ideal } = PerRequest::of(&global);
+        facts
+            .push((labels.global_accesses, text::global_accesses(&counted(global.requests), sectors, ideal, language)));
         let traffic = text::traffic(
             ratios.global_bytes,
             ratios.global_bytes_per_output,
@@ -456,7 +321,8 @@ impl ExplainReport {
         let Occupancy { blocks, warps, max_warps, share, limits, limited_by } = &self.occupancy;
         let named = |limit: &Limit| format!("{} ({})", text::resource(limit.resource, language), limit.blocks);
         let used_up = limits.iter().filter(|limit| limited_by.contains(&limit.resource)).map(named);
-        let same_gpu = self.registers.source == Some("driver");
+        // The driver knows the blocks of its own GPU, as it does the registers.
+        let same_gpu = matches!(self.register_count, Registers::Driver { .. });
         let said = text::OccupancyText {
             blocks: *blocks,
             warps: *warps,
@@ -486,55 +352,21 @@ impl Report for ExplainReport {
     }
 }
 
-/// What one kind of access at one place of the source costs, all its copies together.
-struct Spot<'a> {
-    file: &'a str,
-    line: u32,
-    column: Option<u32>,
-    mnemonic: &'a str,
-    counts: Counts,
-}
-
-impl Spot<'_> {
-    fn place(&self) -> String {
-        let column = self.column.filter(|column| *column > 0).map_or(String::new(), |column| format!(":{column}"));
-        format!("{}:{}{column}", self.file, self.line)
-    }
-}
-
-/// What stands out: the access with the worst bank conflicts and the one that wastes most sectors.
-fn notes(spots: &[Spot<'_>], language: Language) -> Vec<String> {
-    // The largest excess, not the largest ratio: a bad line that is executed once costs little.
-    let worst = |traffic: fn(&Counts) -> Traffic, from: f64| {
-        let traffic = move |spot: &Spot<'_>| traffic(&spot.counts);
-        let noteworthy = |spot: &&Spot<'_>| traffic(spot).units as f64 > from * traffic(spot).ideal as f64;
-        let excess = |spot: &&Spot<'_>| traffic(spot).units.saturating_sub(traffic(spot).ideal);
-        spots.iter().filter(noteworthy).max_by_key(excess).map(|spot| (spot, traffic(spot)))
+/// Something that stands out, the limits being those of `gpu`.
+fn note_text(note: &Note, gpu: &str, language: Language) -> String {
+    let said = |spot: &Spot| {
+        let column = spot.column.map_or(String::new(), |column| format!(":{column}"));
+        (format!("{}:{}{column}", spot.file, spot.line), PerRequest::of(&spot.traffic))
     };
-    let mut notes = Vec::new();
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(Counts::shared, NOTEWORTHY_DEGREE) {
-        let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
-        notes.push(text::worst_conflict(&spot.place(), spot.mnemonic, units, ideal, language));
-    }
-    if let Some((spot, Traffic { requests, units, ideal, .. })) = worst(Counts::global, NOTEWORTHY_WASTE) {
-        let wasted = (units - ideal) * SECTOR_BYTES;
-        let [units, ideal] = [units, ideal].map(|units| units as f64 / requests.max(1) as f64);
-        notes.push(text::worst_coalescing(&spot.place(), spot.mnemonic, units, ideal, wasted, language));
-    }
-    notes
-}
-
-/// The accesses of a launch by their place in the source.
-fn spots<'a>(counted: &'a Counted, places: &[Option<Place>], sources: &[&'a str]) -> Vec<Spot<'a>> {
-    let mut spots: BTreeMap<(Place, &str), Counts> = BTreeMap::new();
-    for instruction in &counted.instructions {
-        if let Some(Some(place)) = places.get(instruction.instruction as usize) {
-            *spots.entry((*place, &instruction.mnemonic)).or_default() += instruction.counts;
+    match note {
+        Note::BankConflict(spot) => {
+            let (place, PerRequest { units, ideal }) = said(spot);
+            text::worst_conflict(&place, &spot.mnemonic, units, ideal, language)
         }
+        Note::NotCoalesced(spot) => {
+            let (place, PerRequest { units, ideal }) = said(spot);
+            text::worst_coalescing(&place, &spot.mnemonic, units, ideal, spot.wasted_bytes(), language)
+        }
+        Note::OtherGpu { device } => text::other_gpu(device, gpu, language),
     }
-    let spot = |((place, mnemonic), counts): ((Place, &'a str), Counts)| {
-        let file = sources.get(place.file).copied().unwrap_or_default();
-        Spot { file, line: place.line, column: place.column, mnemonic, counts }
-    };
-    spots.into_iter().map(spot).collect()
 }

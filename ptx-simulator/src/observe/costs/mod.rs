@@ -52,6 +52,7 @@ use crate::execute::lanes;
 
 /// Accesses of one kind of memory in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Traffic {
     /// Instructions of a warp that accessed it.
     pub requests: u64,
@@ -67,6 +68,7 @@ pub struct Traffic {
 
 /// Counts of one instruction, one source line or a whole launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Counts {
     /// Instructions issued, counted per warp; those whose guard let no lane through are not.
     pub warp_instructions: u64,
@@ -137,6 +139,7 @@ impl AddAssign for Counts {
 
 /// The counts of one instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct InstructionCosts {
     /// Index of the instruction in the kernel's code.
     pub instruction: u32,
