@@ -63,7 +63,7 @@ pub enum GemmError {
     },
     /// More blocks than a grid can have, or a size that the kernel doesn't take.
     #[error(
-        "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or sizes that are no multiples of its tile are more than it can do"
+        "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or it takes multiples of its tile only (list shows the tile)"
     )]
     NoLaunch {
         /// Rows of C.

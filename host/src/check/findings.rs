@@ -42,7 +42,7 @@ impl Map {
     /// What `finding` means in a product of that shape, m x n x k.
     pub fn problem(&self, finding: Finding, shape: [usize; 3]) -> Problem {
         let Finding { kind, first, second, touched, count } = finding;
-        let (first_act, second_act) = acts(&kind);
+        let (first_act, second_act) = acts(&kind, touched.as_ref());
         let element = self.element(&kind, touched.as_ref());
         let (kind, detail) = classify(kind);
         Problem {
@@ -102,25 +102,23 @@ impl Map {
 }
 
 /// What the threads of a finding do at their two places.
-fn acts(kind: &FindingKind) -> (Act, Act) {
-    let access = |access: &AccessKind| match access {
-        AccessKind::Read => Act::Reads,
-        AccessKind::Write => Act::Writes,
-        AccessKind::Atomic => Act::Atomic,
+fn acts(kind: &FindingKind, touched: Option<&Touched>) -> (Act, Act) {
+    let access = || match touched.map(|touched| touched.access) {
+        Some(AccessKind::Read) => Act::Reads,
+        Some(AccessKind::Write) => Act::Writes,
+        Some(AccessKind::Atomic) => Act::Atomic,
+        None => Act::Executes,
     };
     match kind {
         FindingKind::ReadAfterWrite => (Act::Writes, Act::Reads),
         FindingKind::WriteAfterRead => (Act::Reads, Act::Writes),
         FindingKind::WriteAfterWrite => (Act::Writes, Act::Writes),
         FindingKind::Uninitialised => (Act::Reads, Act::Reads),
-        FindingKind::DifferentBarriers => (Act::Waits, Act::Waits),
-        FindingKind::Fault(
-            LaunchErrorKind::OutOfBounds { access: kind, .. } | LaunchErrorKind::Misaligned { access: kind, .. },
-        ) => (access(kind), Act::Executes),
-        FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. } | LaunchErrorKind::DivergentWarp { .. }) => {
+        FindingKind::DifferentBarriers
+        | FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. } | LaunchErrorKind::DivergentWarp { .. }) => {
             (Act::Waits, Act::Waits)
         }
-        _ => (Act::Executes, Act::Executes),
+        _ => (access(), Act::Executes),
     }
 }
 

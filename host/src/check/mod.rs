@@ -31,13 +31,20 @@ pub struct Checked {
     pub blocks: u64,
     /// Threads that were watched in all.
     pub threads: u64,
-    /// The mistakes, in the order in which they were found.
+    /// The mistakes: those at barriers, which others may follow from, then the others in the order in which they were
+    /// found.
     pub problems: Vec<Problem>,
     /// The comparison of the last product that was wrong with the f64 reference, or of the last one if all were right.
     pub verification: Option<Verification>,
 }
 
 impl Checked {
+    /// Whether a launch didn't come to its end, so that its product can't be whole.
+    pub fn was_stopped(&self) -> bool {
+        let ends = |kind| matches!(kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault);
+        self.problems.iter().any(|problem| ends(problem.kind))
+    }
+
     /// Whether nothing was found and the products are right.
     pub fn passed(&self) -> bool {
         self.problems.is_empty() && self.verification.as_ref().is_none_or(Verification::passed)
@@ -68,6 +75,8 @@ pub fn check(gemm: &Gemm, kernel: &Kernel, shapes: &[[usize; 3]]) -> Result<Chec
     for &shape in shapes {
         check_shape(gemm, kernel, shape, &mut checked)?;
     }
+    // What a barrier in the wrong place leads to comes after it.
+    checked.problems.sort_by_key(|problem| !problem.kind.is_about_barriers());
     Ok(checked)
 }
 

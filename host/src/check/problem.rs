@@ -37,6 +37,13 @@ pub enum ProblemKind {
     Fault,
 }
 
+impl ProblemKind {
+    /// Whether a barrier is in the wrong place. Hazards may follow from that.
+    pub fn is_about_barriers(self) -> bool {
+        matches!(self, ProblemKind::DivergentBarrier | ProblemKind::DivergentWarp | ProblemKind::DifferentBarriers)
+    }
+}
+
 /// What a thread did at a place of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -72,7 +79,7 @@ pub struct Event {
 
 /// An element of a matrix or an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "in", rename_all = "lowercase")]
+#[serde(tag = "in", rename_all = "kebab-case")]
 pub enum Element {
     /// An element of A, B or C.
     Matrix {

@@ -35,6 +35,8 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
         page::path().display()
     );
     start_workers()?;
+    // A device that was asked for by name must be there, even if there is no reward yet.
+    Device::open(common.device())?;
     let gemm = Gemm::new(Device::simulator(WATCHED_INSTRUCTION_LIMIT));
     let submission = Submission { kernel: &KERNEL, source: page::BUILT };
     let verdict = progress::spinning("running your kernel", || exercise::judge(&gemm, submission))?;

@@ -36,7 +36,8 @@ fn show<T>(
 ) -> T {
     let (done, waiting) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        scope.spawn(move || {
+        // Where no thread is to be had, the work is done without showing its progress.
+        let _ = thread::Builder::new().spawn_scoped(scope, move || {
             // An error here other than a timeout means that the work is done.
             let wait = |time| waiting.recv_timeout(time) == Err(mpsc::RecvTimeoutError::Timeout);
             if !wait(PATIENCE) {

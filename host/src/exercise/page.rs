@@ -45,9 +45,9 @@ pub fn is_untouched(page: &str) -> bool {
 /// # Errors
 ///
 /// [`PageError`] if the file can't be read for another reason than that it is missing from its folder.
-pub fn work(path: &Path) -> Result<Option<String>, PageError> {
-    match fs::read_to_string(path) {
-        Ok(text) if text == START => Ok(None),
+pub fn work(path: &Path) -> Result<Option<Vec<u8>>, PageError> {
+    match fs::read(path) {
+        Ok(text) if text == START.as_bytes() => Ok(None),
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => Ok(None),
         Err(source) => Err(PageError { path: path.to_owned(), source }),
@@ -97,7 +97,9 @@ mod tests {
         let path = folder.path().join("exercise.rs");
         assert!(work(&path).unwrap().is_none());
         fs::write(&path, "my work").unwrap();
-        assert_eq!(work(&path).unwrap().as_deref(), Some("my work"));
+        assert_eq!(work(&path).unwrap().as_deref(), Some(b"my work".as_slice()));
+        fs::write(&path, b"\xff\xfe").unwrap();
+        assert!(work(&path).unwrap().is_some());
         reset(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), START);
         assert!(work(&path).unwrap().is_none());

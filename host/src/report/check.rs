@@ -53,7 +53,7 @@ impl KernelCheck {
             kernel: kernel.name,
             title: kernel.title,
             block: kernel.block,
-            advice: checked.problems.iter().map(|problem| advice(problem, kernel.block, language)).collect(),
+            advice: advice_on_all(&checked.problems, kernel.block, language),
             passed: checked.passed(),
             checked,
         }
@@ -74,11 +74,15 @@ impl KernelCheck {
             ),
         ];
         if let Some(verification) = verification {
+            let worst = verification.worst.map(|(row, column)| format!("C[{row}, {column}]")).unwrap_or_default();
+            let elements = verification.elements;
             let text = match (verification.wrong, language) {
+                (1.., Language::En) if self.checked.was_stopped() => "not complete: the kernel was stopped".to_owned(),
+                (1.., Language::Zh) if self.checked.was_stopped() => "不完整：核函数被中止了".to_owned(),
                 (0, Language::En) => "right".to_owned(),
                 (0, Language::Zh) => "正确".to_owned(),
-                (wrong, Language::En) => format!("WRONG: {wrong} of {} elements", verification.elements),
-                (wrong, Language::Zh) => format!("错误：{} 个元素中有 {wrong} 个不对", verification.elements),
+                (wrong, Language::En) => format!("WRONG: {wrong} of {elements} elements; the worst is {worst}"),
+                (wrong, Language::Zh) => format!("错误：{elements} 个元素中有 {wrong} 个不对，偏差最大的是 {worst}"),
             };
             facts.push((say("product", "乘积"), text));
         }
@@ -223,6 +227,21 @@ fn title(problem: &Problem, language: Language) -> String {
     }
 }
 
+/// One sentence on each of several problems.
+fn advice_on_all(problems: &[Problem], block: [u32; 3], language: Language) -> Vec<String> {
+    let barriers = problems.iter().any(|problem| problem.kind.is_about_barriers());
+    let all = problems.iter().map(|problem| {
+        let mut advice = advice(problem, block, language);
+        if barriers && !problem.kind.is_about_barriers() {
+            advice.push_str(
+                language.choose(" (This may follow from the barriers above.)", "（这可能是上述屏障问题的后果。）"),
+            );
+        }
+        advice
+    });
+    all.collect()
+}
+
 /// One sentence on what is missing or to be changed.
 pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> String {
     use ProblemKind::*;
@@ -270,20 +289,20 @@ pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> 
             "Nobody has written what is read here: write it first (zeros past an edge of a matrix too), or read another place.".to_owned()
         }
         (Uninitialised, Language::Zh) => "这里读取的内容从未有人写过：应先写入（矩阵边界之外要填零），或者读错了位置。".to_owned(),
-        (OutsideArray, _) => {
+        (OutsideArray | OutOfBounds, _) if !problem.global => {
             let length = match &problem.element {
                 Some(Element::Shared { length: Some(length), name: Some(name), .. }) => Some((name.as_str(), *length)),
                 _ => None,
             };
             match (length, language) {
-                (Some((name, length)), Language::En) => format!("`{name}` has {length} elements, 0 to {}: check the index.", length.saturating_sub(1)),
-                (Some((name, length)), Language::Zh) => format!("`{name}` 有 {length} 个元素，下标从 0 到 {}：请检查下标。", length.saturating_sub(1)),
+                (Some((name, length)), Language::En) => format!("`{name}` has {length} elements, 0 to {}: the index goes too far, or the array is too small.", length.saturating_sub(1)),
+                (Some((name, length)), Language::Zh) => format!("`{name}` 有 {length} 个元素，下标从 0 到 {}：下标超出了范围，或者数组太小。", length.saturating_sub(1)),
                 (None, Language::En) => "Check the index.".to_owned(),
                 (None, Language::Zh) => "请检查下标。".to_owned(),
             }
         }
-        (OutOfBounds, Language::En) => "Threads past an edge of the matrix need a guard here, or an index is wrong.".to_owned(),
-        (OutOfBounds, Language::Zh) => "超出矩阵边界的线程在这里需要判断，或者下标写错了。".to_owned(),
+        (OutsideArray | OutOfBounds, Language::En) => "Threads past an edge of the matrix need a guard here, or an index is wrong.".to_owned(),
+        (OutsideArray | OutOfBounds, Language::Zh) => "超出矩阵边界的线程在这里需要判断，或者下标写错了。".to_owned(),
         (Misaligned, Language::En) => "The address must be a multiple of the access's size.".to_owned(),
         (Misaligned, Language::Zh) => "地址必须是访问字节数的整数倍。".to_owned(),
         (DivergentBarrier, Language::En) => "All threads of a block must come to the same barriers equally often: take the barrier out of the branch or loop, and let no thread leave before it.".to_owned(),
