@@ -120,7 +120,7 @@ pub struct Kernel {
     pub precision: Precision,
     /// The piece of the product that a block works on.
     pub tile: Tile,
-    /// Threads of a block along x, y, z; never more.
+    /// Threads of a block along x, y, z.
     pub block: [u32; 3],
     /// How many registers a thread may take.
     pub registers: Registers,
@@ -135,7 +135,8 @@ pub struct Kernel {
 /// for kernels that all but keep to it by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registers {
-    /// As many as the compiler likes.
+    /// As many as the assembler likes. It isn't told the size of a block either: that alone makes ptxas spend registers
+    /// up to what such a block may have (for an H200 `tiled_64` got 127 instead of 96).
     Any,
     /// So few that a multiprocessor has enough for this many blocks at a time.
     ForBlocks(u32),
@@ -154,7 +155,7 @@ impl Kernel {
     pub const fn launch_bounds(&self) -> LaunchBounds {
         let [x, y, z] = self.block;
         match self.registers {
-            Registers::Any => [x, y, z, 0, 0],
+            Registers::Any => [0; 5],
             Registers::ForBlocks(blocks) => [x, y, z, blocks, 0],
             Registers::AtMost(registers) => [x, y, z, 0, registers],
         }
