@@ -148,7 +148,7 @@ impl Matrices {
     #[inline(always)]
     pub(crate) fn are_aligned(&self) -> bool {
         let begin = self.a as usize | self.b as usize | self.c as usize;
-        begin % size_of::<Vector>() == 0 && (self.n | self.k) % GROUP == 0
+        begin.is_multiple_of(size_of::<Vector>()) && (self.n | self.k).is_multiple_of(GROUP)
     }
 
     /// Stores a thread's outputs: groups of GROUP x GROUP that begin at (`row`, `column`) of C and so many rows and
@@ -158,6 +158,7 @@ impl Matrices {
     ///
     /// C must be there, and its rows aligned if ALIGNED.
     #[inline(always)]
+    #[allow(clippy::needless_range_loop)] // r numbers rows of C as well
     pub(crate) unsafe fn store<const ALIGNED: bool, const ROWS_APART: usize, const COLUMNS_APART: usize>(
         &self,
         (row, column): (usize, usize),
