@@ -41,6 +41,11 @@
 //!
 //! The reads of shared memory: 12 passes over the banks for 16 cycles of multiply-adds, as in the lesson before, which
 //! [`warp_tiled`](crate::warp_tiled) brings down to 8.
+//!
+//! ## Measured
+//!
+//! On an H200 46.4 TFLOP/s at N = 4096 and 21.6 at N = 1024, 93 % and 58 % of cuBLAS (f32 without TF32) in the same
+//! run; [without](crate::vector_loads): 37.7 and 15.8.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use crate::register_column::first_element;

@@ -42,6 +42,11 @@
 //! Still the same unit, with 40 passes for 64: a multiprocessor makes one pass a cycle and could do 4 multiply-adds of
 //! a warp in it. A column shares the element of B only. [`tiled_64`](crate::tiled_64) has two columns, which share A's
 //! elements as well.
+//!
+//! ## Measured
+//!
+//! On an H200 17.7 TFLOP/s at N = 4096 and 16.7 at N = 1024, 35 % and 45 % of cuBLAS (f32 without TF32) in the same
+//! run; one output a thread, in [tiled_32](crate::tiled_32): 8.5 and 8.8.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use cuda_std::*;

@@ -37,6 +37,12 @@
 //! Of the instructions in the loop on an H200, 76 of 100 are multiply-adds; a multiprocessor issues 4 instructions a
 //! cycle, whatever they are, so the other 24 are lost. 80 of the 677 are reads of shared memory, 8 single ones and 2 of
 //! 16 bytes for one i: [`vector_loads`](crate::vector_loads) makes 4 of these 10, and needs fewer registers.
+//!
+//! ## Measured
+//!
+//! On an H200 22.4 TFLOP/s at N = 4096 and 13.7 at N = 1024, 45 % and 37 % of cuBLAS (f32 without TF32) in the same
+//! run; [tiles of 64 x 64](crate::tiled_64), which take eight times as many steps of k between two barriers and put
+//! four times as many blocks on the GPU, 30.4 and 29.1.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use crate::register_column::{first_element, load_tile};

@@ -37,6 +37,11 @@
 //! A block of 16 x 16 threads with 4 x 4 outputs each would read less still, 8 elements for 16 multiply-adds. But then
 //! a warp would cover two rows of A's tile, and rows that are 64 words apart begin in the same bank: every 4-byte read
 //! of `tile_a` would take two turns, and so would every write to either tile.
+//!
+//! ## Measured
+//!
+//! On an H200 30.4 TFLOP/s at N = 4096 and 29.1 at N = 1024, 61 % and 79 % of cuBLAS (f32 without TF32) in the same
+//! run; [the column](crate::register_column): 17.7 and 16.7.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use cuda_std::*;

@@ -51,6 +51,11 @@
 //! `explain` calls 12 passes for one i a conflict of degree 1.5: 8 would be enough if the lanes of a warp were numbered
 //! differently ([`warp_tiled`](crate::warp_tiled) does it). But first, all warps of a block wait for global memory
 //! before every step: [`double_buffered`](crate::double_buffered).
+//!
+//! ## Measured
+//!
+//! On an H200 37.7 TFLOP/s at N = 4096 and 15.8 at N = 1024, 75 % and 43 % of cuBLAS (f32 without TF32) in the same
+//! run; [without them](crate::register_tile): 22.4 and 13.7.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use crate::register_column::first_element;

@@ -47,6 +47,11 @@
 //! and some 50 that move the tiles on: loads, stores, addresses, edges, the barrier. A deeper tile has fewer steps, and
 //! copies from global to shared memory without a detour through registers, as GPUs of compute capability 8.0 and later
 //! have them, take their instructions and their registers away.
+//!
+//! ## Measured
+//!
+//! On an H200 46.4 TFLOP/s at N = 4096 and 21.7 at N = 1024, 93 % and 59 % of cuBLAS (f32 without TF32) in the same
+//! run; [without](crate::double_buffered): 46.4 and 21.6. The passes saved were not what limited it.
 
 use crate::double_buffered::{product, WORDS_A, WORDS_B};
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
