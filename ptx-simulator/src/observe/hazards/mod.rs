@@ -120,7 +120,14 @@ pub struct Hazards {
     block: Block,
     waiting: HashMap<u64, Block>,
     idle: Vec<Block>,
+    /// Of the run at hand, and of those before.
     findings: Findings,
+    united: Findings,
+    /// Memory that nobody had written before the launch: address and length.
+    unwritten: Vec<(u64, u64)>,
+    /// A fault has ended the launch.
+    ended: bool,
+    runs: u32,
 }
 
 /// What is known of the launch: enough to tell people about its threads and its memory.
@@ -153,6 +160,10 @@ impl Hazards {
             waiting: HashMap::new(),
             idle: Vec::new(),
             findings: Findings::default(),
+            united: Findings::default(),
+            unwritten: Vec::new(),
+            ended: false,
+            runs: 0,
             launch: Launch {
                 table,
                 memory: Vec::new(),
@@ -165,15 +176,21 @@ impl Hazards {
     /// Says that nobody has written these bytes of global memory yet. All memory that isn't named here counts as
     /// written.
     pub fn unwritten(&mut self, pointer: DevicePointer, bytes: u64) {
-        self.global.mark_unwritten(pointer.0, bytes);
+        self.unwritten.push((pointer.0, bytes));
     }
 
     /// What was found, in the order in which it was found first; at most a thousand different findings.
     pub fn findings(mut self) -> Vec<Finding> {
+        self.end_run();
+        self.united.into_list()
+    }
+
+    /// Adds what this run has found to what others have.
+    fn end_run(&mut self) {
         for read in self.global.take_reads() {
             self.unwritten_read(read, MemorySpace::Global);
         }
-        self.findings.into_list()
+        self.united.unite(std::mem::take(&mut self.findings));
     }
 
     /// Makes the block of that index the one at hand.
@@ -403,7 +420,20 @@ fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
 
 impl Observer for Hazards {
     fn launch_begins(&mut self, memory: &[GlobalRange]) {
+        self.end_run();
+        self.runs += 1;
         self.launch.memory = memory.to_vec();
+        self.published = Published::default();
+        self.block.running = false;
+        self.waiting.clear();
+        self.global = Shadow::new(false, self.launch.table.instructions.len());
+        for (start, bytes) in &self.unwritten {
+            self.global.mark_unwritten(*start, *bytes);
+        }
+    }
+
+    fn both_orders(&self) -> bool {
+        self.launch.table.fences && !self.ended
     }
 
     fn block_begins(&mut self, block: u64, threads: u32) {
@@ -548,6 +578,12 @@ impl Observer for Hazards {
             | LaunchErrorKind::Misaligned { space, address, bytes, .. } => Some((*space, *address, *bytes)),
             _ => None,
         };
+        let last = matches!(error.kind, LaunchErrorKind::InstructionLimit { .. } | LaunchErrorKind::OutOfMemory(_));
+        self.ended |= last;
+        if last && self.runs > 1 {
+            // It may be no more than long waiting, for blocks that are usually there before.
+            return true;
+        }
         if memory.is_none() {
             // The block ends: what would have raced with its reads may not have come to run.
             self.block.shared.forget_reads();
