@@ -256,12 +256,10 @@ impl Hazards {
 
     /// An access in shared memory whose address was made from one array and isn't inside it.
     #[cold]
-    fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32, writes: bool) {
-        if writes {
-            // What was wrong about the address is said; whoever reads this has another problem.
-            for byte in address..address + u64::from(bytes) {
-                self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
-            }
+    fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32) {
+        // What was wrong about the address is said; that nobody wrote there is no news.
+        for byte in address..address + u64::from(bytes) {
+            self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
         }
         let lines = (self.launch.table.instructions[instruction as usize].line, NOWHERE);
         self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
@@ -504,8 +502,7 @@ impl Observer for Hazards {
             if let Some((start, length)) = bounds {
                 let offset = address.wrapping_sub(start);
                 if offset >= length || length - offset < bytes {
-                    self.outside(lane, place.instruction, address, access.bytes, writes);
-                    continue;
+                    self.outside(lane, place.instruction, address, access.bytes);
                 }
             }
             // Constants are never written.
