@@ -242,7 +242,7 @@ impl Hazards {
         let mut rest = bytes;
         loop {
             let mask = if bytes >= 4 { 0xf } else { (((1u32 << bytes) - 1) << (address % 4)) as u8 };
-            let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key } };
+            let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key }, outside: lane.outside };
             shadow.access(clocks, cursor, &access, keep, &mut |racing| {
                 add_race(launch, clocks, findings, racing, &access, space);
             });
@@ -257,10 +257,6 @@ impl Hazards {
     /// An access in shared memory whose address was made from one array and isn't inside it.
     #[cold]
     fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32) {
-        // What was wrong about the address is said; that nobody wrote there is no news.
-        for byte in address..address + u64::from(bytes) {
-            self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
-        }
         let lines = (self.launch.table.instructions[instruction as usize].line, NOWHERE);
         self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
             kind,
@@ -316,6 +312,8 @@ struct Lane {
     thread: u32,
     stamp: Stamp,
     shared: bool,
+    /// Outside the array that its address was made from.
+    outside: bool,
 }
 
 impl Launch {
@@ -498,10 +496,11 @@ impl Observer for Hazards {
             *position += 1;
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position: *position };
             let address = access.addresses[lane as usize];
-            let lane = Lane { thread, stamp, shared };
+            let mut lane = Lane { thread, stamp, shared, outside: false };
             if let Some((start, length)) = bounds {
                 let offset = address.wrapping_sub(start);
                 if offset >= length || length - offset < bytes {
+                    lane.outside = true;
                     self.outside(lane, place.instruction, address, access.bytes);
                 }
             }
