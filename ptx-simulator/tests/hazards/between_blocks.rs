@@ -297,3 +297,62 @@ fn blocks_that_wait_for_the_one_before_run_in_either_order() {
     assert_eq!(right.memory[1024 + 49], 50);
     check(&body("membar.cta;"), 50, 32).finds(&[("WriteAfterRead", 12, 13)]);
 }
+
+/// All threads of all blocks read a word, and each block's thread 0 takes a ticket; the last one writes the word.
+fn many_readers(late: &str, blocks: u32) -> String {
+    format!(
+        "10| ld.global.u32 %r10, [%rd1+512];
+        11| membar.gl;
+        12| bar.sync 0;
+        {late}
+        @!%p1 bra DONE;
+        14| atom.global.inc.u32 %r11, [%rd1], {};
+        setp.ne.u32 %p3, %r11, {};
+        @%p3 bra DONE;
+        15| membar.gl;
+        16| st.global.u32 [%rd1+512], 1;
+        DONE: ret;",
+        blocks - 1,
+        blocks - 1
+    )
+}
+
+#[test]
+fn a_word_that_many_blocks_read_may_be_written_by_the_last_to_come() {
+    check(&many_readers("", 20), 20, 64).is_clean();
+    // One thread of each block reads once more, when its word has been given.
+    let late = "setp.eq.u32 %p5, %r0, 37;\n13| @%p5 ld.global.u32 %r12, [%rd1+512];";
+    check(&many_readers(late, 20), 20, 64).finds(&[("WriteAfterRead", 13, 16)]);
+}
+
+#[test]
+fn every_single_reader_must_have_given_its_word() {
+    // Each thread takes a ticket of its own; with `skip`, some do without a fence.
+    let body = |skip: &str| {
+        format!(
+            "rem.u32 %r20, %r0, 32;
+            setp.eq.u32 %p5, %r20, 21;
+            setp.ne.u32 %p6, %r20, 21;
+            10| ld.global.u32 %r10, [%rd1+512];
+            11| {skip} membar.gl;
+            12| atom.global.inc.u32 %r11, [%rd1], 255;
+            setp.ne.u32 %p3, %r11, 255;
+            @%p3 bra DONE;
+            13| membar.gl;
+            14| st.global.u32 [%rd1+512], 1;
+            DONE: ret;"
+        )
+    };
+    check(&body(""), 4, 64).is_clean();
+    check(&body("@%p6"), 4, 64).finds(&[("WriteAfterRead", 10, 14)]);
+}
+
+#[test]
+fn what_many_blocks_read_in_a_kernel_with_fences_takes_time_in_proportion() {
+    // Each takes a tenth of a second or two; were it quadratic in the threads, minutes.
+    let start = std::time::Instant::now();
+    check("10| ld.global.u32 %r10, [%rd1];\n11| membar.gl;", 800, 64).is_clean();
+    check("10| membar.gl;\n11| atom.global.add.u32 %r10, [%rd1], 1;", 800, 64).is_clean();
+    check(&many_readers("", 800), 800, 64).is_clean();
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}

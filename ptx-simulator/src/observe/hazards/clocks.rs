@@ -19,9 +19,10 @@
 //! reader's fence. PTX's memory model asks for a fence of the publishing and of the reading thread itself in these two
 //! places, but CUDA's own guide and samples leave them out ("the last block sums up"), and hardware keeps to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::quick::QuickMap;
 use super::table::BarrierInfo;
 use crate::decode::program::Scope;
 
@@ -118,11 +119,11 @@ impl Known {
     fn join(&mut self, other: &Known, threads: u32) {
         for (number, chunk) in &other.0 {
             let own = self.0.entry(*number).or_insert_with(|| chunk.clone());
-            if includes(own, chunk) {
-                continue;
-            }
             if includes(chunk, own) {
                 *own = chunk.clone();
+                continue;
+            }
+            if includes(own, chunk) {
                 continue;
             }
             for (own, known) in Rc::make_mut(own).iter_mut().zip(chunk.iter()) {
@@ -145,12 +146,13 @@ fn join(own: &mut Shared, other: &Shared, threads: u32) {
         (_, None) => {}
         (None, Some(other)) => *own = Some(other.clone()),
         (Some(known), Some(other)) => {
-            if Rc::ptr_eq(known, other) || known.includes(other) {
+            if Rc::ptr_eq(known, other) {
                 return;
             }
+            // Whoever waits picks up the same again and again, and sees at once that it has it.
             if other.includes(known) {
                 *known = other.clone();
-            } else {
+            } else if !known.includes(other) {
                 Rc::make_mut(known).join(other, threads);
             }
         }
@@ -173,7 +175,7 @@ type Location = (bool, u64);
 
 /// What strong writes have published, by where they wrote.
 #[derive(Debug, Default)]
-pub struct Published(HashMap<Location, Rc<Known>>);
+pub struct Published(QuickMap<Location, Rc<Known>>);
 
 type Row = Rc<Vec<u32>>;
 

@@ -3,12 +3,27 @@
 //! [`Hazards`] watches one launch. A *hazard* is two accesses of different threads to the same bytes, one of them a
 //! write, with nothing that orders them. What orders accesses is in `clocks`: barriers of the block, of some of its
 //! threads and of a warp, and fences with strong accesses; votes, shuffles and the lock-step in which lanes of a warp
-//! may happen to run order nothing. Whether the two accesses met in this run doesn't matter: all pairs of instructions
-//! that race in any order of the same accesses are found, whatever order the simulator runs warps in.
+//! may happen to run order nothing. Whether the two accesses met in this run doesn't matter: where barriers alone order
+//! accesses, all pairs of instructions that race in any order of the same accesses are found, whatever order the
+//! simulator runs warps in.
+//!
+//! Fences and strong accesses are another matter, since what they order depends on who came first. Values aren't looked
+//! at: a strong read that comes after a strong write of the same place counts as having seen it, whether the program
+//! tests what it read or not. So the launch of a kernel that has any of them runs twice, on the same memory: blocks,
+//! and warps within a block, in index order and in reverse ([`Observer::both_orders`]); the findings of both are
+//! united. A flag that nobody tests, or the block of the highest index taken for the last to come, is clean in one order
+//! and not in the other. What isn't found: a hazard that needs a third order, such as a mistake between lanes of one
+//! warp that pass a flag on untested; and what code would do that no thread came to in either run. The second run ends
+//! at the instruction limit without a finding, as waiting in reverse may be long without being endless.
 //!
 //! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
 //! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
-//! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more.
+//! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more. A flag in
+//! shared memory that guards no data ("stop") and has no fence can't be told from that and is reported as well; set by an
+//! atomic, it's none.
+//!
+//! An access outside its array is reported only where the address can't be of anything else: not if it may have been
+//! loaded, or made from another array. It takes part in hazards where it really is.
 //!
 //! The kind of a hazard says what the program means and not what the simulator ran first: if the code leads from one
 //! access to the other without a barrier, and not the other way round, then that is their order; in a loop without any
@@ -109,7 +124,8 @@ pub struct Finding {
 /// Watches a launch for mistakes.
 ///
 /// Make one for each launch, say which memory nobody has written yet, launch with
-/// [`crate::Simulator::launch_observed`], and ask for the findings. Faults are findings too: the launch goes on after
+/// [`crate::Simulator::launch_observed`], and ask for the findings. If the kernel has fences, the launch runs in two
+/// orders; a finding of both counts as often as in the run that had more of it. Memory is left as the first run left it. Faults are findings too: the launch goes on after
 /// them and gives `Ok`, but for what keeps it from beginning.
 #[derive(Debug)]
 pub struct Hazards {
