@@ -64,6 +64,9 @@ impl Allocation {
     }
 }
 
+/// What the memory held at some time, allocation by allocation; nothing of constants, which stay.
+pub struct Snapshot(Vec<Vec<Unit>>);
+
 /// All allocations of a device.
 #[derive(Default)]
 pub struct GlobalMemory {
@@ -202,6 +205,33 @@ impl GlobalMemory {
         // SAFETY: as in `write`.
         unsafe { std::ptr::write_bytes(host, value, bytes as usize) };
         Ok(())
+    }
+
+    /// A copy of all that kernels can write, or `None` if the machine doesn't give the memory for it.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let mut copies = Vec::new();
+        for allocation in &self.allocations {
+            let mut copy: Vec<Unit> = Vec::new();
+            if allocation.start < CONSTANT_WINDOW {
+                let units = allocation.storage.len();
+                copy.try_reserve_exact(units).ok()?;
+                copy.resize(units, Unit([POISON; 16]));
+                // SAFETY: both are of `units` units and don't overlap. The caller holds the device, and no kernel runs.
+                unsafe { std::ptr::copy_nonoverlapping(allocation.host.cast(), copy.as_mut_ptr(), units) };
+            }
+            copies.push(copy);
+        }
+        Some(Snapshot(copies))
+    }
+
+    /// Puts a snapshot in place of what memory holds, and the other way round. Nothing was allocated or freed since the
+    /// snapshot, and no kernel runs.
+    pub fn exchange(&self, snapshot: &mut Snapshot) {
+        for (allocation, copy) in self.allocations.iter().zip(&mut snapshot.0) {
+            let units = copy.len().min(allocation.storage.len());
+            // SAFETY: both hold `units` units and don't overlap. The caller holds the device, and no kernel runs.
+            unsafe { std::ptr::swap_nonoverlapping(allocation.host.cast(), copy.as_mut_ptr(), units) };
+        }
     }
 
     /// Copies to the host.

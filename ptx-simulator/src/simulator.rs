@@ -275,7 +275,9 @@ impl Simulator {
         self.launch_with(module, kernel, config, arguments, |launch, pool| launch.run(pool))
     }
 
-    /// Like [`Simulator::launch`], with an observer. The blocks run one after the other.
+    /// Like [`Simulator::launch`], with an observer. The blocks run one after the other in index order. For an observer
+    /// that asks for [`Observer::both_orders`] they run a second time, in reverse and on memory as it was before; the
+    /// first run's results are what stays.
     ///
     /// # Errors
     /// As [`Simulator::launch`].
@@ -330,6 +332,7 @@ impl Simulator {
             shared_bytes: kernel.program.shared_bytes + config.dynamic_shared_bytes,
             variables: &self.modules[&module.id()],
             instruction_limit: self.instruction_limit,
+            reversed: false,
             finished_blocks: &self.finished_blocks,
         };
         self.finished_blocks.store(0, Ordering::Relaxed);

@@ -3,6 +3,9 @@
 //! Compilers give every value a register of its own, so it's enough to ask for each register which arrays' addresses any
 //! of its values may have been computed from, whatever the order of the code. Registers that are used for several
 //! things only make the answer wider, and an access with more than one possible array isn't judged.
+//!
+//! What comes from memory, from a parameter or from an atomic may be any address. Where a register holds either that or
+//! what was made from an array, nothing is judged; where it is added to an array's address, it's an index.
 
 use std::collections::HashMap;
 
@@ -16,6 +19,14 @@ const OTHER: u32 = 63;
 
 /// Code whose addresses go through more loops than this isn't judged.
 const MOST_PASSES: u32 = 64;
+
+/// An instruction that computes.
+struct Move {
+    reads: Vec<u32>,
+    writes: Vec<u32>,
+    /// A sum: of an address and what isn't one.
+    sum: bool,
+}
 
 /// Fills in [`Program::origins`] and [`Program::taken_at`]. `direct` holds where the array starts for accesses that
 /// name one themselves.
@@ -49,7 +60,7 @@ pub(super) fn trace_origins(
     };
 
     // What each instruction reads and writes; what it computes from addresses may be an address itself.
-    let mut moves: Vec<(Vec<u32>, Vec<u32>)> = Vec::new();
+    let mut moves: Vec<Move> = Vec::new();
     for (index, types) in types.iter().enumerate() {
         let mut instruction = program.code[index];
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -81,7 +92,13 @@ pub(super) fn trace_origins(
             take(number(*start), index as u32);
         }
         if computes {
-            moves.push((reads, writes));
+            let mnemonic = program.mnemonics.get(program.places[index].mnemonic as usize);
+            let root = mnemonic.map_or("", |mnemonic| mnemonic.split('.').next().unwrap_or(""));
+            moves.push(Move { reads, writes, sum: matches!(root, "add" | "sub" | "mad" | "mad24") });
+        } else {
+            for row in writes {
+                *made_from.entry(row).or_default() |= 1 << OTHER;
+            }
         }
         // Kept for below: the row that the access starts from.
         program.origins[index] = base;
@@ -95,8 +112,11 @@ pub(super) fn trace_origins(
             return;
         }
         changed = false;
-        for (reads, writes) in &moves {
-            let read = reads.iter().filter_map(|row| made_from.get(row)).fold(0, |all, arrays| all | arrays);
+        for Move { reads, writes, sum } in &moves {
+            let known = || reads.iter().filter_map(|row| made_from.get(row).copied());
+            let address = |arrays: Arrays| arrays & !(1 << OTHER) != 0;
+            let indexed = *sum && known().any(address);
+            let read = known().filter(|arrays| !indexed || address(*arrays)).fold(0, |all, arrays| all | arrays);
             for row in writes {
                 let known = made_from.entry(*row).or_default();
                 changed |= *known | read != *known;

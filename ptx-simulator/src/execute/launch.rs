@@ -12,6 +12,9 @@ use crate::error::{AllocateError, LaunchError, LaunchErrorKind};
 use crate::memory::{Allocation, GlobalMemory};
 use crate::observe::{GlobalRange, Observer, Unwatched, Watch, Watched};
 
+/// Instructions of a block in its turn at least, where turns are shorter since many blocks wait: enough for several
+/// groups of a warp.
+const LEAST_QUANTUM: u64 = 1 << 12;
 /// Instructions of a block before the next resident block gets its turn, where blocks may wait for each other.
 const BLOCK_QUANTUM: u64 = 1 << 16;
 /// Blocks that are resident at most where blocks may wait for each other: more than any GPU holds.
@@ -40,6 +43,8 @@ pub(crate) struct Launch<'a> {
     /// Addresses of the module's variables.
     pub variables: &'a [u64],
     pub instruction_limit: u64,
+    /// Blocks, and warps of a block, get their turns from the last to the first.
+    pub reversed: bool,
     /// Counts blocks as they finish, for whoever watches.
     pub finished_blocks: &'a AtomicU64,
 }
@@ -121,7 +126,7 @@ impl Launch<'_> {
         }
     }
 
-    /// Runs the blocks one after the other, watched.
+    /// Runs the blocks one after the other, watched; twice if the observer wants to see both orders.
     pub fn run_observed(&self, observer: &mut dyn Observer) -> Result<(), Fault> {
         let range = |allocation: &Allocation| GlobalRange {
             start: allocation.start(),
@@ -130,15 +135,41 @@ impl Launch<'_> {
         };
         let memory: Vec<GlobalRange> = self.memory.allocations().iter().map(range).collect();
         observer.launch_begins(&memory);
-        let watch = Watched(observer);
+        let before = match observer.both_orders() {
+            true => Some(self.memory.snapshot().ok_or_else(|| self.out_of_memory())?),
+            false => None,
+        };
+        self.run_watched(Watched(observer))?;
+        let Some(mut before) = before.filter(|_| observer.both_orders()) else { return Ok(()) };
+        // The first run's results stay.
+        self.memory.exchange(&mut before);
+        self.finished_blocks.store(0, Ordering::Relaxed);
+        observer.launch_begins(&memory);
+        let result = Launch { reversed: true, ..*self }.run_watched(Watched(observer));
+        self.memory.exchange(&mut before);
+        result
+    }
+
+    fn run_watched<W: Watch>(&self, watch: W) -> Result<(), Fault> {
         if self.program.ordered { self.run_ordered(watch) } else { self.run_in_order(watch) }
+    }
+
+    /// The block whose turn comes after `started` others. In reverse, windows of `window` blocks come in order and only
+    /// their blocks in reverse: if no more than that are resident at a time, a block may rely on earlier ones being so.
+    fn block_in_turn(&self, started: u64, window: u64) -> u64 {
+        if !self.reversed {
+            return started;
+        }
+        let first = started / window * window;
+        let last = (first.saturating_add(window)).min(self.block_count()) - 1;
+        last - (started - first)
     }
 
     fn run_in_order<W: Watch>(&self, watch: W) -> Result<(), Fault> {
         let mut block = Block::new(self).ok_or_else(|| self.out_of_memory())?;
         let mut executor = Executor::new(self, watch);
         for index in 0..self.block_count() {
-            block.restart(self, index);
+            block.restart(self, self.block_in_turn(index, u64::MAX));
             match executor.run_block(&mut block, u64::MAX).or_else(|fault| executor.end_block(fault)) {
                 Ok(Progress::LaunchEnded) => return Ok(()),
                 Ok(_) => self.count_finished(),
@@ -148,8 +179,8 @@ impl Launch<'_> {
         Ok(())
     }
 
-    /// Runs blocks that may communicate: in index order, one at a time, but so that a block which waits for another
-    /// doesn't keep it from running.
+    /// Runs blocks that may communicate: in index order or in reverse, one at a time, but so that a block which waits for
+    /// another doesn't keep it from running. In reverse many may wait for the last to come, so turns get shorter then.
     fn run_ordered<W: Watch>(&self, watch: W) -> Result<(), Fault> {
         let most = (RESIDENT_BYTES / Block::bytes(self).max(1)).clamp(1, MAX_RESIDENT as u64) as usize;
         let mut executor = Executor::new(self, watch);
@@ -159,9 +190,13 @@ impl Launch<'_> {
         // Every round gives each resident block a turn, and then new blocks until one of them doesn't finish in its
         // turn.
         loop {
+            let quantum = match self.reversed {
+                true => (BLOCK_QUANTUM / (resident.len() as u64 + 1)).max(LEAST_QUANTUM),
+                false => BLOCK_QUANTUM,
+            };
             let mut index = 0;
             while index < resident.len() {
-                let turn = executor.run_block(&mut resident[index], BLOCK_QUANTUM);
+                let turn = executor.run_block(&mut resident[index], quantum);
                 match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
                     Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {
@@ -176,9 +211,9 @@ impl Launch<'_> {
                     Some(block) => block,
                     None => Block::new(self).ok_or_else(|| self.out_of_memory())?,
                 };
-                block.restart(self, next);
+                block.restart(self, self.block_in_turn(next, most as u64));
                 next += 1;
-                let turn = executor.run_block(&mut block, BLOCK_QUANTUM);
+                let turn = executor.run_block(&mut block, quantum);
                 match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
                     Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {

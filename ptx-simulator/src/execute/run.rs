@@ -58,6 +58,8 @@ pub(super) struct Executor<'a, W> {
     /// Address patterns of the basic block at hand.
     pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
     level: Level,
+    /// Instructions of a warp in its turn.
+    slice: u64,
     /// Where bad accesses of an observed launch lead: a place for each lane.
     pub dropped: Vec<[u128; 2]>,
 }
@@ -72,6 +74,7 @@ impl<'a, W: Watch> Executor<'a, W> {
             recent: vec![0; launch.program.code.len()],
             patterns: [AddressPattern::NONE; PATTERN_SLOTS as usize],
             level: Level::detected(),
+            slice: WARP_SLICE,
             dropped: if W::ACTIVE { vec![[u128::MAX; 2]; 32] } else { Vec::new() },
         }
     }
@@ -116,6 +119,7 @@ impl<'a, W: Watch> Executor<'a, W> {
     pub fn run_block(&mut self, block: &mut Block, quantum: u64) -> Result<Progress> {
         self.shared = block.shared();
         self.block = block.index;
+        self.slice = WARP_SLICE.min(quantum);
         if W::ACTIVE && block.warps.iter().all(|warp| warp.executed == 0) {
             self.watch.observer().block_begins(block.index, self.launch.threads);
         }
@@ -124,7 +128,8 @@ impl<'a, W: Watch> Executor<'a, W> {
         loop {
             let mut finished = true;
             let mut progressed = false;
-            for index in 0..block.warps.len() {
+            for turn in 0..block.warps.len() {
+                let index = if self.launch.reversed { block.warps.len() - 1 - turn } else { turn };
                 if block.warps[index].is_finished() {
                     continue;
                 }
@@ -227,7 +232,7 @@ impl<'a, W: Watch> Executor<'a, W> {
     fn run_warp(&mut self, warp: &mut Warp, barriers: &mut Barriers) -> Result<Stop> {
         let limit = self.launch.instruction_limit;
         let fair = self.launch.program.communicates;
-        let turn_end = if fair { warp.executed + WARP_SLICE } else { u64::MAX };
+        let turn_end = if fair { warp.executed + self.slice } else { u64::MAX };
         let mut slice_end = warp.executed + GROUP_SLICE;
         loop {
             let Some((index, stop)) = warp.schedule(&self.launch.program.turns) else { return Ok(Stop::Blocked) };

@@ -2,7 +2,7 @@
 //!
 //! The executor is compiled twice: once for an [`Observer`], once for none, in which case every call below compiles to
 //! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't
-//! depend on the machine.
+//! depend on the machine; a second time in reverse order if the observer asks for both.
 //!
 //! Two analyses come with the crate, each an observer like any other: [`hazards`] finds races, reads of memory that
 //! nobody wrote and accesses outside an array; [`costs`] counts what instructions, shared memory and global memory cost.
@@ -96,6 +96,13 @@ pub struct GlobalRange {
 pub trait Observer {
     /// A launch begins; `memory` is all global memory, sorted by address.
     fn launch_begins(&mut self, _memory: &[GlobalRange]) {}
+
+    /// Whether blocks are to run in index order and then, on the same memory as before, in reverse; the warps of a block
+    /// as well. Asked before the first run and, where that went on to its end, once more before the second, which has
+    /// a [`launch_begins`](Observer::launch_begins) of its own.
+    fn both_orders(&self) -> bool {
+        false
+    }
 
     /// A block begins; `threads` is its number of threads.
     fn block_begins(&mut self, _block: u64, _threads: u32) {}

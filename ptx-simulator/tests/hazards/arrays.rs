@@ -99,3 +99,48 @@ fn an_index_that_was_loaded_says_nothing_about_the_array() {
         ret;";
     check(body, 1, 64).is_clean();
 }
+
+#[test]
+fn an_address_that_may_have_been_loaded_is_not_judged() {
+    // The second warp's address was in memory, and is of another array than the first's.
+    let body = |offset| {
+        format!(
+            "10| mov.u32 %r10, other;
+            add.u32 %r10, %r10, %r2;
+            11| st.shared.u32 [%r4], %r10;
+            12| bar.sync 0;
+            13| mov.u32 %r11, tile;
+            add.u32 %r11, %r11, %r2;
+            setp.gt.u32 %p3, %r0, 31;
+            14| @%p3 ld.shared.u32 %r11, [%r4];
+            15| bar.sync 0;
+            16| st.shared.u32 [%r11+{offset}], %r0;"
+        )
+    };
+    check(&body(0), 1, 64).is_clean();
+    // What may have been loaded is one thing, an index another.
+    let indexed = |offset| {
+        format!(
+            "10| st.shared.u32 [%r4], %r2;
+            11| ld.shared.u32 %r10, [%r4];
+            12| add.u32 %r11, %r3, %r10;
+            13| st.shared.u32 [%r11+{offset}], %r0;"
+        )
+    };
+    check(&indexed(896), 1, 32).is_clean();
+    check(&indexed(900), 1, 32).finds(&[("OutsideArray", 13, 0)]);
+}
+
+#[test]
+fn an_access_outside_its_array_is_in_the_way_of_others_where_it_is() {
+    let body = |barrier| {
+        format!(
+            "5| mov.u32 %r10, other;
+            10| @%p1 st.shared.u32 [tile+1024], 1;
+            11| {barrier}
+            12| @!%p1 ld.shared.u32 %r11, [%r10];"
+        )
+    };
+    check(&body("bar.sync 0;"), 1, 64).finds(&[("OutsideArray", 10, 0)]);
+    check(&body(""), 1, 64).finds(&[("OutsideArray", 10, 0), ("ReadAfterWrite", 10, 12)]);
+}

@@ -216,3 +216,50 @@ fn a_flag_in_shared_memory_orders_what_its_fences_do() {
     let broken = check(&body(""), 1, 64);
     assert!(broken.summary().contains(&("ReadAfterWrite".to_owned(), 11, 24)), "{:?}", broken.summary());
 }
+
+/// Every lane takes a lock in shared memory and adds to a sum.
+fn lock_of_lanes(fence: &str) -> String {
+    format!(
+        "@%p1 st.shared.u32 [tile], 0;
+        @%p1 st.shared.u32 [tile+64], 0;
+        bar.sync 0;
+        SPIN:
+        10| atom.shared.cas.b32 %r10, [tile], 0, 1;
+        setp.ne.u32 %p4, %r10, 0;
+        @%p4 bra SPIN;
+        11| {fence}
+        12| ld.shared.u32 %r11, [tile+64];
+        add.u32 %r11, %r11, 1;
+        13| st.shared.u32 [tile+64], %r11;
+        14| {fence}
+        15| atom.shared.exch.b32 %r12, [tile], 0;
+        bar.sync 0;
+        16| ld.shared.u32 %r13, [tile+64];
+        @%p1 st.global.u32 [%rd1], %r13;"
+    )
+}
+
+#[test]
+fn a_lock_that_every_lane_takes_is_understood_in_seconds() {
+    let start = std::time::Instant::now();
+    let right = check(&lock_of_lanes("membar.cta;"), 1, 128);
+    right.is_clean();
+    assert_eq!(right.memory[0], 128);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    check(&lock_of_lanes(""), 1, 64).finds(&[("WriteAfterRead", 12, 13), ("WriteAfterWrite", 13, 13)]);
+}
+
+#[test]
+fn a_volatile_stop_flag_without_a_fence_is_a_hazard_and_an_atomic_one_is_not() {
+    let body = |set: &str, get: &str| {
+        format!(
+            "@%p1 st.shared.u32 [tile], 0;
+            bar.sync 0;
+            setp.eq.u32 %p3, %r0, 40;
+            10| @%p3 {set} [tile], 1;
+            11| {get} %r10, [tile];"
+        )
+    };
+    check(&body("st.volatile.shared.u32", "ld.volatile.shared.u32"), 1, 64).finds(&[("ReadAfterWrite", 10, 11)]);
+    check(&body("atom.shared.exch.b32 %r11,", "ld.volatile.shared.u32"), 1, 64).is_clean();
+}

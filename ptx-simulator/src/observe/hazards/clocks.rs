@@ -19,9 +19,10 @@
 //! reader's fence. PTX's memory model asks for a fence of the publishing and of the reading thread itself in these two
 //! places, but CUDA's own guide and samples leave them out ("the last block sums up"), and hardware keeps to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::quick::QuickMap;
 use super::table::BarrierInfo;
 use crate::decode::program::Scope;
 
@@ -47,50 +48,94 @@ impl Stamp {
 struct KnownBlock {
     /// Accesses of all its threads up to this position.
     base: u32,
-    /// Later ones of single threads.
-    more: BTreeMap<u32, u32>,
+    /// Later ones of single threads, sorted by thread.
+    more: Vec<(u32, u32)>,
 }
 
 impl KnownBlock {
+    fn last(&self, thread: u32) -> u32 {
+        let place = self.more.binary_search_by_key(&thread, |(thread, _)| *thread);
+        place.map_or(0, |place| self.more[place].1).max(self.base)
+    }
+
+    /// Whether it says all that `other` does.
+    fn includes(&self, other: &KnownBlock) -> bool {
+        other.base <= self.base && other.more.iter().all(|(thread, position)| *position <= self.last(*thread))
+    }
+
     fn join(&mut self, other: &KnownBlock) {
         self.base = self.base.max(other.base);
         for (thread, position) in &other.more {
-            let known = self.more.entry(*thread).or_default();
-            *known = (*known).max(*position);
+            match self.more.binary_search_by_key(thread, |(thread, _)| *thread) {
+                Ok(place) => self.more[place].1 = self.more[place].1.max(*position),
+                Err(place) => self.more.insert(place, (*thread, *position)),
+            }
         }
         let base = self.base;
-        self.more.retain(|_, position| *position > base);
+        self.more.retain(|(_, position)| *position > base);
     }
 
     /// If something is known of every thread, the least of it holds for all.
     fn compact(&mut self, threads: u32) {
         if self.more.len() == threads as usize
-            && let Some(least) = self.more.values().min().copied()
+            && let Some(least) = self.more.iter().map(|(_, position)| *position).min()
         {
             self.base = least;
-            self.more.retain(|_, position| *position > least);
+            self.more.retain(|(_, position)| *position > least);
         }
     }
 }
 
-/// What is known of other blocks, by index; when published, of the publisher's own as well.
+/// Blocks whose knowledge is shared or copied together.
+const CHUNK: usize = 32;
+
+type Chunk = [KnownBlock; CHUNK];
+
+/// What is known of other blocks, by index; when published, of the publisher's own as well. In chunks that many share,
+/// as what one thread knows and what another does differ in few blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Known(BTreeMap<u64, KnownBlock>);
+pub struct Known(BTreeMap<u64, Rc<Chunk>>);
 
 impl Known {
+    fn block(&self, block: u64) -> Option<&KnownBlock> {
+        let chunk = self.0.get(&(block / CHUNK as u64))?;
+        Some(&chunk[block as usize % CHUNK])
+    }
+
+    fn set(&mut self, block: u64, known: KnownBlock) {
+        let chunk = self.0.entry(block / CHUNK as u64).or_default();
+        Rc::make_mut(chunk)[block as usize % CHUNK] = known;
+    }
+
     fn covers(&self, block: u64, thread: u32, position: u32) -> bool {
-        self.0.get(&block).is_some_and(|known| {
-            position <= known.base || known.more.get(&thread).is_some_and(|last| position <= *last)
-        })
+        self.block(block).is_some_and(|known| position <= known.last(thread))
+    }
+
+    /// Whether it says all that `other` does.
+    fn includes(&self, other: &Known) -> bool {
+        other.0.iter().all(|(number, chunk)| self.0.get(number).is_some_and(|own| includes(own, chunk)))
     }
 
     fn join(&mut self, other: &Known, threads: u32) {
-        for (block, known) in &other.0 {
-            let own = self.0.entry(*block).or_default();
-            own.join(known);
-            own.compact(threads);
+        for (number, chunk) in &other.0 {
+            let own = self.0.entry(*number).or_insert_with(|| chunk.clone());
+            if includes(chunk, own) {
+                *own = chunk.clone();
+                continue;
+            }
+            if includes(own, chunk) {
+                continue;
+            }
+            for (own, known) in Rc::make_mut(own).iter_mut().zip(chunk.iter()) {
+                own.join(known);
+                own.compact(threads);
+            }
         }
     }
+}
+
+fn includes(own: &Rc<Chunk>, other: &Rc<Chunk>) -> bool {
+    Rc::ptr_eq(own, other) || own.iter().zip(other.iter()).all(|(own, other)| own.includes(other))
 }
 
 type Shared = Option<Rc<Known>>;
@@ -101,7 +146,13 @@ fn join(own: &mut Shared, other: &Shared, threads: u32) {
         (_, None) => {}
         (None, Some(other)) => *own = Some(other.clone()),
         (Some(known), Some(other)) => {
-            if !Rc::ptr_eq(known, other) {
+            if Rc::ptr_eq(known, other) {
+                return;
+            }
+            // Whoever waits picks up the same again and again, and sees at once that it has it.
+            if other.includes(known) {
+                *known = other.clone();
+            } else if !known.includes(other) {
                 Rc::make_mut(known).join(other, threads);
             }
         }
@@ -124,7 +175,7 @@ type Location = (bool, u64);
 
 /// What strong writes have published, by where they wrote.
 #[derive(Debug, Default)]
-pub struct Published(HashMap<Location, Rc<Known>>);
+pub struct Published(QuickMap<Location, Rc<Known>>);
 
 type Row = Rc<Vec<u32>>;
 
@@ -233,6 +284,16 @@ impl Clocks {
         let Some(known) = &self.fenced[thread as usize].known else { return false };
         let index = stamp.actor.wrapping_sub(1);
         known.covers(u64::from(index / self.threads), index % self.threads, stamp.position)
+    }
+
+    /// Whether it's plain that `thread` knows what any thread of the stamp's block did up to the stamp's position.
+    pub fn knows_all(&self, stamp: Stamp, thread: u32) -> bool {
+        if self.thread_of(stamp).is_some() {
+            return stamp.position <= self.base;
+        }
+        let known = self.fenced.get(thread as usize).and_then(|fenced| fenced.known.as_ref());
+        let block = u64::from((stamp.actor - 1) / self.threads);
+        known.and_then(|known| known.block(block)).is_some_and(|known| stamp.position <= known.base)
     }
 
     /// Whether the thread has executed a fence, or learned of one through a barrier.
@@ -349,14 +410,14 @@ impl Clocks {
             Some(known) => Known::clone(known),
             None => Known::default(),
         };
-        let mut own = KnownBlock { base: self.base, more: BTreeMap::new() };
+        let mut own = KnownBlock { base: self.base, more: Vec::new() };
         if let Some(row) = self.rows.get(thread as usize).and_then(Option::as_ref) {
             let later = row.iter().zip(0..).filter(|(position, _)| **position > self.base);
             own.more.extend(later.map(|(position, other)| (other, *position)));
         }
-        own.more.insert(thread, self.positions[thread as usize]);
+        own.join(&KnownBlock { base: 0, more: vec![(thread, self.positions[thread as usize])] });
         own.compact(self.threads);
-        known.0.insert(self.block, own);
+        known.set(self.block, own);
         Rc::new(known)
     }
 
@@ -379,14 +440,13 @@ impl Clocks {
     /// A thread comes to know something of its own block and of others.
     fn learn(&mut self, thread: u32, what: &Shared) {
         let Some(what) = what else { return };
-        if let Some(own) = what.0.get(&self.block)
+        if let Some(own) = what.block(self.block).filter(|own| **own != KnownBlock::default())
             && self.partial
         {
             let mut row = Vec::new();
             self.gather(&mut row, thread);
             for (other, position) in row.iter_mut().zip(0..).map(|(position, other)| (other, position)) {
-                let known = own.more.get(&other).copied().unwrap_or(0).max(own.base);
-                *position = (*position).max(known);
+                *position = (*position).max(own.last(other));
             }
             self.rows[thread as usize] = Some(Rc::new(row));
             self.any_rows = true;

@@ -50,6 +50,36 @@ impl Findings {
         }
     }
 
+    /// Adds what another run of the same launch found: a finding that both have counts as often as in the run that had
+    /// more of it.
+    pub fn unite(&mut self, other: Findings) {
+        let mut keys: Vec<(Key, usize)> = other.places.into_iter().collect();
+        keys.sort_unstable_by_key(|(_, index)| *index);
+        for (((key, _), finding), telling) in keys.into_iter().zip(other.list).zip(other.telling) {
+            let (kind, fault, first, second) = key;
+            // Which barrier is named first is by who came first.
+            let turned = matches!(finding.kind, FindingKind::DifferentBarriers).then_some((kind, fault, second, first));
+            let known = self.places.get(&key).or_else(|| self.places.get(&turned?)).copied();
+            match known {
+                Some(index) => {
+                    let known = &mut self.list[index];
+                    let count = known.count.max(finding.count);
+                    if telling && !self.telling[index] {
+                        *known = finding;
+                        self.telling[index] = true;
+                    }
+                    known.count = count;
+                }
+                None if self.list.len() < MOST => {
+                    self.places.insert(key, self.list.len());
+                    self.list.push(finding);
+                    self.telling.push(telling);
+                }
+                None => {}
+            }
+        }
+    }
+
     pub fn into_list(self) -> Vec<Finding> {
         self.list
     }

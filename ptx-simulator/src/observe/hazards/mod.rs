@@ -3,12 +3,27 @@
 //! [`Hazards`] watches one launch. A *hazard* is two accesses of different threads to the same bytes, one of them a
 //! write, with nothing that orders them. What orders accesses is in `clocks`: barriers of the block, of some of its
 //! threads and of a warp, and fences with strong accesses; votes, shuffles and the lock-step in which lanes of a warp
-//! may happen to run order nothing. Whether the two accesses met in this run doesn't matter: all pairs of instructions
-//! that race in any order of the same accesses are found, whatever order the simulator runs warps in.
+//! may happen to run order nothing. Whether the two accesses met in this run doesn't matter: where barriers alone order
+//! accesses, all pairs of instructions that race in any order of the same accesses are found, whatever order the
+//! simulator runs warps in.
+//!
+//! Fences and strong accesses are another matter, since what they order depends on who came first. Values aren't looked
+//! at: a strong read that comes after a strong write of the same place counts as having seen it, whether the program
+//! tests what it read or not. So the launch of a kernel that has any of them runs twice, on the same memory: blocks,
+//! and warps within a block, in index order and in reverse ([`Observer::both_orders`]); the findings of both are
+//! united. A flag that nobody tests, or the block of the highest index taken for the last to come, is clean in one order
+//! and not in the other. What isn't found: a hazard that needs a third order, such as a mistake between lanes of one
+//! warp that pass a flag on untested; and what code would do that no thread came to in either run. The second run ends
+//! at the instruction limit without a finding, as waiting in reverse may be long without being endless.
 //!
 //! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
 //! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
-//! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more.
+//! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more. A flag in
+//! shared memory that guards no data ("stop") and has no fence can't be told from that and is reported as well; set by an
+//! atomic, it's none.
+//!
+//! An access outside its array is reported only where the address can't be of anything else: not if it may have been
+//! loaded, or made from another array. It takes part in hazards where it really is.
 //!
 //! The kind of a hazard says what the program means and not what the simulator ran first: if the code leads from one
 //! access to the other without a barrier, and not the other way round, then that is their order; in a loop without any
@@ -109,7 +124,8 @@ pub struct Finding {
 /// Watches a launch for mistakes.
 ///
 /// Make one for each launch, say which memory nobody has written yet, launch with
-/// [`crate::Simulator::launch_observed`], and ask for the findings. Faults are findings too: the launch goes on after
+/// [`crate::Simulator::launch_observed`], and ask for the findings. If the kernel has fences, the launch runs in two
+/// orders; a finding of both counts as often as in the run that had more of it. Memory is left as the first run left it. Faults are findings too: the launch goes on after
 /// them and gives `Ok`, but for what keeps it from beginning.
 #[derive(Debug)]
 pub struct Hazards {
@@ -120,7 +136,14 @@ pub struct Hazards {
     block: Block,
     waiting: HashMap<u64, Block>,
     idle: Vec<Block>,
+    /// Of the run at hand, and of those before.
     findings: Findings,
+    united: Findings,
+    /// Memory that nobody had written before the launch: address and length.
+    unwritten: Vec<(u64, u64)>,
+    /// A fault has ended the launch.
+    ended: bool,
+    runs: u32,
 }
 
 /// What is known of the launch: enough to tell people about its threads and its memory.
@@ -153,6 +176,10 @@ impl Hazards {
             waiting: HashMap::new(),
             idle: Vec::new(),
             findings: Findings::default(),
+            united: Findings::default(),
+            unwritten: Vec::new(),
+            ended: false,
+            runs: 0,
             launch: Launch {
                 table,
                 memory: Vec::new(),
@@ -165,15 +192,21 @@ impl Hazards {
     /// Says that nobody has written these bytes of global memory yet. All memory that isn't named here counts as
     /// written.
     pub fn unwritten(&mut self, pointer: DevicePointer, bytes: u64) {
-        self.global.mark_unwritten(pointer.0, bytes);
+        self.unwritten.push((pointer.0, bytes));
     }
 
     /// What was found, in the order in which it was found first; at most a thousand different findings.
     pub fn findings(mut self) -> Vec<Finding> {
+        self.end_run();
+        self.united.into_list()
+    }
+
+    /// Adds what this run has found to what others have.
+    fn end_run(&mut self) {
         for read in self.global.take_reads() {
             self.unwritten_read(read, MemorySpace::Global);
         }
-        self.findings.into_list()
+        self.united.unite(std::mem::take(&mut self.findings));
     }
 
     /// Makes the block of that index the one at hand.
@@ -225,7 +258,7 @@ impl Hazards {
         let mut rest = bytes;
         loop {
             let mask = if bytes >= 4 { 0xf } else { (((1u32 << bytes) - 1) << (address % 4)) as u8 };
-            let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key } };
+            let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key }, outside: lane.outside };
             shadow.access(clocks, cursor, &access, keep, &mut |racing| {
                 add_race(launch, clocks, findings, racing, &access, space);
             });
@@ -239,13 +272,7 @@ impl Hazards {
 
     /// An access in shared memory whose address was made from one array and isn't inside it.
     #[cold]
-    fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32, writes: bool) {
-        if writes {
-            // What was wrong about the address is said; whoever reads this has another problem.
-            for byte in address..address + u64::from(bytes) {
-                self.block.shared.count_as_written(byte / 4, 1 << (byte % 4));
-            }
-        }
+    fn outside(&mut self, lane: Lane, instruction: u32, address: u64, bytes: u32) {
         let lines = (self.launch.table.instructions[instruction as usize].line, NOWHERE);
         self.findings.add(FindingKind::OutsideArray, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
             kind,
@@ -301,6 +328,8 @@ struct Lane {
     thread: u32,
     stamp: Stamp,
     shared: bool,
+    /// Outside the array that its address was made from.
+    outside: bool,
 }
 
 impl Launch {
@@ -403,7 +432,20 @@ fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
 
 impl Observer for Hazards {
     fn launch_begins(&mut self, memory: &[GlobalRange]) {
+        self.end_run();
+        self.runs += 1;
         self.launch.memory = memory.to_vec();
+        self.published = Published::default();
+        self.block.running = false;
+        self.waiting.clear();
+        self.global = Shadow::new(false, self.launch.table.instructions.len());
+        for (start, bytes) in &self.unwritten {
+            self.global.mark_unwritten(*start, *bytes);
+        }
+    }
+
+    fn both_orders(&self) -> bool {
+        self.launch.table.fences && !self.ended
     }
 
     fn block_begins(&mut self, block: u64, threads: u32) {
@@ -470,12 +512,12 @@ impl Observer for Hazards {
             *position += 1;
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position: *position };
             let address = access.addresses[lane as usize];
-            let lane = Lane { thread, stamp, shared };
+            let mut lane = Lane { thread, stamp, shared, outside: false };
             if let Some((start, length)) = bounds {
                 let offset = address.wrapping_sub(start);
                 if offset >= length || length - offset < bytes {
-                    self.outside(lane, place.instruction, address, access.bytes, writes);
-                    continue;
+                    lane.outside = true;
+                    self.outside(lane, place.instruction, address, access.bytes);
                 }
             }
             // Constants are never written.
@@ -548,6 +590,12 @@ impl Observer for Hazards {
             | LaunchErrorKind::Misaligned { space, address, bytes, .. } => Some((*space, *address, *bytes)),
             _ => None,
         };
+        let last = matches!(error.kind, LaunchErrorKind::InstructionLimit { .. } | LaunchErrorKind::OutOfMemory(_));
+        self.ended |= last;
+        if last && self.runs > 1 {
+            // It may be no more than long waiting, for blocks that are usually there before.
+            return true;
+        }
         if memory.is_none() {
             // The block ends: what would have raced with its reads may not have come to run.
             self.block.shared.forget_reads();

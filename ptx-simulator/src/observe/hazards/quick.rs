@@ -29,6 +29,11 @@ impl Hasher for Quick {
     }
 
     #[inline(always)]
+    fn write_u8(&mut self, value: u8) {
+        self.mix(u64::from(value));
+    }
+
+    #[inline(always)]
     fn write_u16(&mut self, value: u16) {
         self.mix(u64::from(value));
     }

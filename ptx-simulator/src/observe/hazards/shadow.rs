@@ -5,7 +5,10 @@
 //! suffice, since only the thread itself is ordered with its own accesses: a third thread that accesses the word
 //! races with one of the two or with none. Accesses that are ordered before a new one of the same instruction give
 //! way to it, since whatever races with them races with it as well. Where barriers of some threads or fences may order
-//! a third thread with one of the two and not with another, all are kept, in [`Class::more`].
+//! a third thread with one of the two and not with another, all are kept, in [`Class::more`]: as [`Run`]s, since the
+//! threads that read one word are mostly evenly spaced and equally far. A block that reads a word all together takes one
+//! run of 16 bytes. Of a thread of which a later access is kept, and of what is ordered before a new access, the old
+//! ones are dropped from time to time, so that what is kept stays in proportion to the threads that matter.
 //!
 //! So memory that n different instructions access takes 16 n bytes for each of its words, in pages that are accessed
 //! at all; 4 bytes per word more where it's shared memory, and one where what is written is kept track of.
@@ -53,6 +56,8 @@ pub struct Access {
     pub stamp: Stamp,
     pub word: u64,
     pub key: Key,
+    /// It's outside the array that its address was made from, so that nobody needs to be told that it's unwritten.
+    pub outside: bool,
 }
 
 /// Where the last lane's access was noted.
@@ -72,7 +77,85 @@ impl Cursor {
 struct Class {
     key: Key,
     slots: Box<[Slot; PAGE_WORDS]>,
-    more: QuickMap<u16, Vec<Stamp>>,
+    more: QuickMap<u16, More>,
+}
+
+/// Accesses of evenly spaced threads of one block at the same position.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Stamp,
+    stride: u16,
+    count: u16,
+}
+
+impl Run {
+    fn stamps(self) -> impl Iterator<Item = Stamp> {
+        let Run { first, stride, count } = self;
+        let stamp = move |index| Stamp { actor: first.actor + index * u32::from(stride), ..first };
+        (0..u32::from(count)).map(stamp)
+    }
+
+    fn is_before(self, clocks: &Clocks, thread: u32) -> bool {
+        clocks.knows_all(self.first, thread) || self.stamps().all(|stamp| clocks.is_before(stamp, thread))
+    }
+
+    /// Takes in one more access, if it goes on evenly in the same block.
+    fn extend(&mut self, stamp: Stamp, threads: u32) -> bool {
+        let Run { first, stride, count } = *self;
+        let Some(distance) = stamp.actor.checked_sub(first.actor) else { return false };
+        let block = |actor: u32| (actor - 1) / threads;
+        let even = if count == 1 { distance > 0 } else { distance == u32::from(stride) * u32::from(count) };
+        if !even || first.position != stamp.position || block(first.actor) != block(stamp.actor) {
+            return false;
+        }
+        if count == 1 {
+            self.stride = distance as u16;
+        }
+        self.count += 1;
+        true
+    }
+}
+
+/// Runs before the old ones of a word are looked through for the first time.
+const FEW_RUNS: usize = 16;
+
+/// Accesses to one word beyond two.
+#[derive(Debug, Default)]
+struct More {
+    runs: Vec<Run>,
+    /// Runs that were left when they were last looked through.
+    left: usize,
+}
+
+impl More {
+    fn note(&mut self, clocks: &Clocks, thread: u32, stamp: Stamp) {
+        if self.runs.last_mut().is_some_and(|run| run.extend(stamp, clocks.threads)) {
+            return;
+        }
+        if self.runs.len() >= FEW_RUNS.max(2 * self.left) {
+            // Latest first. What is kept though it needn't be does no harm: it's ordered before whoever is ordered after
+            // what took its place.
+            let mut seen = QuickMap::<u32, ()>::default();
+            let mut kept: Vec<Run> = Vec::with_capacity(self.runs.len());
+            for run in self.runs.iter().rev() {
+                let fresh = run.stamps().filter(|stamp| seen.insert(stamp.actor, ()).is_none()).count() > 0;
+                if fresh && !run.is_before(clocks, thread) {
+                    kept.push(*run);
+                }
+            }
+            kept.reverse();
+            self.left = kept.len();
+            self.runs = kept;
+        }
+        self.runs.push(Run { first: stamp, stride: 0, count: 1 });
+    }
+
+    /// One of the accesses that isn't ordered before what the thread of `now` does.
+    fn racing(&self, clocks: &Clocks, thread: u32, now: Stamp, needed: impl Fn(Stamp) -> bool) -> Option<Stamp> {
+        let open = |run: &&Run| needed(run.first) && !clocks.knows_all(run.first, thread);
+        let races = |stamp: &Stamp| stamp.actor != now.actor && !clocks.is_before(*stamp, thread);
+        self.runs.iter().filter(open).find_map(|run| run.stamps().find(races))
+    }
 }
 
 #[derive(Debug)]
@@ -243,7 +326,7 @@ impl Shadow {
     /// Looks for what an access races with, and for bytes that nobody has written.
     #[inline(never)]
     fn look(&mut self, clocks: &Clocks, cursor: Cursor, access: &Access, racing: &mut dyn FnMut(Racing)) {
-        let Access { thread, stamp, word, key } = *access;
+        let Access { thread, stamp, word, key, outside } = *access;
         let index = word as usize % PAGE_WORDS;
         let page = &mut self.pages[cursor.page as usize];
         page.racing(clocks, thread, stamp, index, key, &mut |found| {
@@ -259,7 +342,7 @@ impl Shadow {
         if let Some(unwritten) = &mut page.unwritten {
             let missing = unwritten[index] & key.bytes;
             if missing != 0 {
-                if key.reads {
+                if key.reads && !outside {
                     let place = (cursor.page, index as u16, key.instruction);
                     let reads = &mut self.reads;
                     let read = *self.unwritten.entry(place).or_insert_with(|| {
@@ -280,14 +363,6 @@ impl Shadow {
             && let Some(written_at) = &mut page.written_at
         {
             written_at[index] = written_at[index].max(stamp.position);
-        }
-    }
-
-    /// Bytes that were written by an access which isn't looked at.
-    pub fn count_as_written(&mut self, word: u64, bytes: u8) {
-        let page = self.page(word / PAGE_WORDS as u64) as usize;
-        if let Some(unwritten) = &mut self.pages[page].unwritten {
-            unwritten[word as usize % PAGE_WORDS] &= !bytes;
         }
     }
 
@@ -327,17 +402,17 @@ impl Page {
                 continue;
             }
             let strength = class.key.strength.min(key.strength);
-            let races = |other: &&Stamp| {
-                let needed = if clocks.thread_of(**other).is_some() { 1 } else { 2 };
-                other.actor != 0
-                    && other.actor != stamp.actor
-                    && strength < needed
-                    && !clocks.is_before(**other, thread)
+            if strength >= 2 {
+                continue;
+            }
+            // Strong in the block is weak for other blocks.
+            let weak = |other: Stamp| strength == 0 || clocks.thread_of(other).is_none();
+            let races = |other: &Stamp| {
+                other.actor != 0 && other.actor != stamp.actor && weak(*other) && !clocks.is_before(*other, thread)
             };
-            let both = [slot.first, slot.second];
-            let more = || class.more.get(&(index as u16)).map_or(&[][..], Vec::as_slice);
-            if let Some(other) = both.iter().find(races).or_else(|| more().iter().find(races)) {
-                found(Racing { key: class.key, stamp: *other });
+            let more = || class.more.get(&(index as u16)).and_then(|more| more.racing(clocks, thread, stamp, weak));
+            if let Some(other) = [slot.first, slot.second].into_iter().find(races).or_else(more) {
+                found(Racing { key: class.key, stamp: other });
             }
         }
     }
@@ -371,8 +446,6 @@ impl Class {
 
     #[cold]
     fn note_more(&mut self, clocks: &Clocks, thread: u32, stamp: Stamp, index: usize) {
-        let more = self.more.entry(index as u16).or_default();
-        more.retain(|other| other.actor != stamp.actor && !clocks.is_before(*other, thread));
-        more.push(stamp);
+        self.more.entry(index as u16).or_default().note(clocks, thread, stamp);
     }
 }
