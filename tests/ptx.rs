@@ -158,3 +158,14 @@ fn instructions_carry_the_lines_of_the_kernel_sources() {
         assert!(module.text.lines().any(|line| line.trim().starts_with(".loc")));
     }
 }
+
+#[test]
+fn the_shared_memory_that_a_kernel_says_it_takes_is_what_its_ptx_declares() {
+    for kernel in KERNELS {
+        let text = ptx::module_for(kernel.architecture).expect("every level is built").text;
+        let module = ptx_simulator::Module::parse(text).unwrap();
+        let declared =
+            module.kernel(kernel.entry).expect("every kernel of the list is in its module").static_shared_bytes;
+        assert_eq!(declared, kernel.shared_bytes, "{}", kernel.name);
+    }
+}
