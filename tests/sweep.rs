@@ -60,7 +60,6 @@ fn the_table_can_be_had_as_comma_separated_values() {
     assert_eq!(cells[2][..2], ["tiled", "64"]);
     assert_eq!(cells[2][column], "36");
     let column = |name: &str| cells[0].iter().position(|head| *head == name).unwrap();
-    // Two reads for each 32 of 64^3 multiply-adds would be 16,384; joined ones and stores make it what explain says.
     let explained = json(&["explain", "tiled", "--device", "sim", "--size", "64"]);
     let units = |part: &str| explained["total"][part]["units"].as_u64().unwrap();
     let wavefronts = units("shared_loads") + units("shared_stores");

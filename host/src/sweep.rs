@@ -16,6 +16,7 @@ use crate::{
     device::DeviceError,
     explain::{
         self, ExplainError,
+        notes::fewer_multiply_adds,
         occupancy::{self, Occupancy},
         ratios::Ratios,
         registers::{DriverCount, RegisterCounts, Registers},
@@ -121,7 +122,7 @@ pub struct Sweep {
 pub struct Comparison<'a> {
     /// The size: the largest that was counted.
     pub size: usize,
-    /// How many kernels were counted.
+    /// How many kernels are compared.
     pub kernels: usize,
     /// Those that ask global memory for the fewest bytes, more than one if they ask for equally many.
     pub by_bytes: Vec<&'a Entry>,
@@ -129,6 +130,9 @@ pub struct Comparison<'a> {
     pub by_instructions: Vec<&'a Entry>,
     /// Those with bank conflicts.
     pub conflicted: Vec<&'a Entry>,
+    /// Those that are left out because they execute fewer fused multiply-adds than the product has: who computes less
+    /// needs less.
+    pub left_out: Vec<&'a Entry>,
 }
 
 impl Sweep {
@@ -141,7 +145,11 @@ impl Sweep {
     /// What can be said without times; nothing if nothing was counted.
     pub fn comparison(&self) -> Option<Comparison<'_>> {
         let size = self.entries.iter().map(|entry| entry.size).max()?;
-        let of_size: Vec<&Entry> = self.entries.iter().filter(|entry| entry.size == size).collect();
+        let (of_size, left_out): (Vec<&Entry>, Vec<&Entry>) = self
+            .entries
+            .iter()
+            .filter(|entry| entry.size == size)
+            .partition(|entry| fewer_multiply_adds(&entry.counts, [size; 3]).is_none());
         let least = |key: fn(&Entry) -> u64| {
             let least = of_size.iter().map(|entry| key(entry)).min();
             of_size.iter().copied().filter(|entry| Some(key(entry)) == least).collect()
@@ -153,6 +161,7 @@ impl Sweep {
             by_bytes: least(|entry| entry.ratios.global_bytes),
             by_instructions: least(|entry| entry.counts.warp_instructions),
             conflicted: of_size.iter().filter(has_conflicts).copied().collect(),
+            left_out,
         })
     }
 
@@ -326,11 +335,15 @@ mod tests {
         };
         let names = |entries: &[&Entry]| entries.iter().map(|entry| entry.kernel.name).collect::<Vec<_>>();
         let (naive, smaller) = (entry("naive", 64), entry("tiled_64", 32));
-        let entries = vec![naive, entry("conflicted", 64), entry("padded", 64), smaller];
+        // A page that isn't filled in yet asks for nothing and is no winner.
+        let mut empty = entry("swizzled", 64);
+        empty.counts = Counts::default();
+        let entries = vec![naive, entry("conflicted", 64), entry("padded", 64), smaller, empty];
         let sweep = Sweep { entries, times: vec![] };
         let comparison = sweep.comparison().unwrap();
         assert_eq!((comparison.size, comparison.kernels), (64, 3));
         assert_eq!(names(&comparison.by_bytes), ["conflicted", "padded"]);
         assert_eq!(names(&comparison.conflicted), ["conflicted"]);
+        assert_eq!(names(&comparison.left_out), ["swizzled"]);
     }
 }

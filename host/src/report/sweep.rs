@@ -375,48 +375,12 @@ fn by_times(best: &[Best], device: &str, language: Language) -> String {
 
 /// What can be said without times.
 fn by_counts(comparison: &Comparison<'_>, language: Language) -> String {
-    let Comparison { size, kernels, by_bytes, by_instructions, conflicted } = comparison;
+    let Comparison { size, kernels, by_bytes, by_instructions, conflicted, left_out } = comparison;
     let mut said = match (kernels, language) {
+        (0, _) => String::new(),
         (1, Language::En) => "One kernel alone is no comparison: --kernels names several.".to_owned(),
         (1, Language::Zh) => "只有一个核函数，无从比较：可用 --kernels 指定多个。".to_owned(),
-        (_, Language::En) => {
-            let per_output = by_bytes[0].ratios.global_bytes_per_output;
-            let bytes = match by_bytes.len() {
-                all if all == *kernels => {
-                    format!("all ask global memory for equally many bytes ({per_output:.1} per output)")
-                }
-                1 => format!(
-                    "{} asks global memory for the fewest bytes ({per_output:.1} per output)",
-                    by_bytes[0].kernel.name
-                ),
-                _ => format!(
-                    "{} ask global memory for the fewest bytes ({per_output:.1} per output each)",
-                    names(by_bytes, language)
-                ),
-            };
-            let instructions = match by_instructions.len() {
-                all if all == *kernels => "all issue equally many instructions".to_owned(),
-                1 => format!("{} issues the fewest instructions", by_instructions[0].kernel.name),
-                _ => format!("{} issue the fewest instructions", names(by_instructions, language)),
-            };
-            format!(
-                "Which kernel is fastest takes a GPU to say. By the counts at N = {size} {bytes}, and {instructions}."
-            )
-        }
-        (_, Language::Zh) => {
-            let per_output = by_bytes[0].ratios.global_bytes_per_output;
-            let bytes = if by_bytes.len() == *kernels {
-                format!("各核函数向全局内存请求的字节一样多（每个输出 {per_output:.1} 字节）")
-            } else {
-                format!("{} 向全局内存请求的字节最少（每个输出 {per_output:.1} 字节）", names(by_bytes, language))
-            };
-            let instructions = if by_instructions.len() == *kernels {
-                "各核函数发射的指令一样多".to_owned()
-            } else {
-                format!("{} 发射的指令最少", names(by_instructions, language))
-            };
-            format!("哪个核函数最快，要在 GPU 上实测才知道。仅看 N = {size} 时的计数：{bytes}，{instructions}。")
-        }
+        _ => least_of_all(*size, *kernels, by_bytes, by_instructions, language),
     };
     if !conflicted.is_empty() {
         let degree = |entry: &&Entry| {
@@ -432,7 +396,57 @@ fn by_counts(comparison: &Comparison<'_>, language: Language) -> String {
             Language::Zh => format!("存储体冲突也有代价：共享内存波前数与最少所需之比，{degrees}。"),
         });
     }
-    said
+    if !left_out.is_empty() {
+        let names = names(left_out, language);
+        let are = if left_out.len() == 1 { "is" } else { "are" };
+        said.push_str(&match language {
+            Language::En => {
+                format!(" {names} {are} left out: fewer fused multiply-adds than the product has (explain says more).")
+            }
+            Language::Zh => format!("{names} 的融合乘加少于矩阵乘所需，不参与比较（详见 explain）。"),
+        });
+    }
+    said.trim_start().to_owned()
+}
+
+/// Which of several kernels ask for the fewest bytes and issue the fewest instructions.
+fn least_of_all(
+    size: usize,
+    kernels: usize,
+    by_bytes: &[&Entry],
+    by_instructions: &[&Entry],
+    language: Language,
+) -> String {
+    let per_output = by_bytes.first().map_or(0.0, |entry| entry.ratios.global_bytes_per_output);
+    let who = |entries: &[&Entry]| match (entries.len() == kernels, language) {
+        (true, Language::En) => "all".to_owned(),
+        (true, Language::Zh) => "各核函数".to_owned(),
+        (false, _) => names(entries, language),
+    };
+    let (asking, issuing) = (who(by_bytes), who(by_instructions));
+    match language {
+        Language::En => {
+            let verb = |verb: &str, entries: &[&Entry]| format!("{verb}{}", if entries.len() == 1 { "s" } else { "" });
+            let how_many = |entries: &[&Entry]| if entries.len() == kernels { "equally many" } else { "the fewest" };
+            let (bytes, instructions) = (how_many(by_bytes), how_many(by_instructions));
+            let subject = if asking == issuing { String::new() } else { format!("{issuing} ") };
+            format!(
+                "Which kernel is fastest takes a GPU to say. By the counts at N = {size}, {asking} {} global memory for \
+                 {bytes} bytes ({per_output:.1} per output) and {subject}{} {instructions} instructions.",
+                verb("ask", by_bytes),
+                verb("issue", by_instructions),
+            )
+        }
+        Language::Zh => {
+            let most = |entries: &[&Entry]| if entries.len() == kernels { "一样多" } else { "最少" };
+            format!(
+                "哪个核函数最快，要在 GPU 上实测才知道。仅看 N = {size} 时的计数：{asking} 向全局内存请求的字节{}（每个输出 \
+                 {per_output:.1} 字节），{issuing} 发射的指令{}。",
+                most(by_bytes),
+                most(by_instructions),
+            )
+        }
+    }
 }
 
 /// The names of kernels, joined.
