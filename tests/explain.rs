@@ -262,6 +262,68 @@ fn what_stands_out_is_said_with_its_place() {
 }
 
 #[test]
+fn the_shared_memory_is_what_the_ptx_declares_whatever_the_kernels_description_says() {
+    let kernel = gpu_kernels::Kernel { shared_bytes: 1 << 20, ..*plan::by_name("tiled").unwrap() };
+    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+    let explanation = explain::explain(&gemm, &kernel, gpu_kernels::SOURCES, [16; 3], gpus::default(), None).unwrap();
+    assert!(explanation.occupancy.blocks > 0);
+    assert_eq!(ExplainReport::new(explanation, Language::En).shared_bytes, 2048);
+}
+
+#[test]
+fn a_launch_of_fewer_fused_multiply_adds_than_the_product_has_is_said_to_be_one() {
+    // The kernels of this build with their fused multiply-adds taken apart, the additions being left out.
+    let kernel = plan::by_name("tiled").unwrap();
+    let text = host::ptx::module_for(kernel.architecture).unwrap().text;
+    let apart = |line: &str| match line.trim_start().strip_prefix("fma.rn.f32") {
+        Some(operands) => format!("mul.rn.f32 {};", operands.rsplit_once(',').unwrap().0),
+        None => line.to_owned(),
+    };
+    let ptx = text.lines().map(apart).collect::<Vec<_>>().join("\n");
+    let explain = || {
+        // SAFETY: the device is the simulator.
+        let gemm = unsafe { Gemm::from_ptx(Device::open(DeviceSelector::Simulator).unwrap(), ptx.clone()) };
+        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpus::default(), None).unwrap()
+    };
+    let notes = ExplainReport::new(explain(), Language::En).notes;
+    assert!(notes.len() == 1 && notes[0].contains("4096 multiply-adds") && notes[0].contains("mul_add"), "{notes:?}");
+    assert!(ExplainReport::new(explain(), Language::Zh).notes[0].contains("没有融合"));
+}
+
+#[test]
+fn the_unit_of_shared_memory_and_l1_bounds_the_tiled_kernel_below_the_roofline() {
+    let roofline = report("tiled", [N; 3]).roofline;
+    let unit = roofline.shared_and_l1.unwrap();
+    assert!(unit.attainable < roofline.requested.attainable, "{roofline:?}");
+    let text = report("tiled", [N; 3]).table();
+    assert!(text.contains("shared memory, L1") && text.contains("= shared memory and L1"), "{text}");
+    let tiled_64 = report("tiled_64", [N; 3]).roofline.shared_and_l1.unwrap();
+    assert!(tiled_64.attainable > 2.0 * unit.attainable);
+    let json = json(&["explain", "tiled", "--device", "sim", "--size", "64", "--gpu", "T4"]);
+    assert!(json["roofline"]["shared_and_l1"].is_null());
+}
+
+#[test]
+fn the_listing_is_as_wide_as_the_terminal_down_to_40_columns_of_code() {
+    for language in [Language::En, Language::Zh] {
+        let mut report = ExplainReport::new(explained("tiled", [32; 3]), language);
+        let width = |text: &str| -> usize {
+            let wide = |line: &str| line.chars().map(|one| if one > '\u{2e80}' { 2 } else { 1 }).sum::<usize>();
+            let listing = text.lines().skip_while(|line| !line.contains("gpu-kernels/src/"));
+            listing.take_while(|line| !line.is_empty()).map(wide).max().unwrap()
+        };
+        for columns in [120, 140, 200, 250] {
+            report.width = Some(columns);
+            let found = width(&report.table());
+            assert!(found <= columns && found + 40 > columns.min(170), "{found} of {columns}");
+        }
+        report.width = Some(20);
+        let narrow = width(&report.table());
+        assert!((100..130).contains(&narrow), "{narrow}");
+    }
+}
+
+#[test]
 fn a_time_from_another_gpu_than_the_one_whose_limits_are_applied_is_named_as_such() {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
     let explain = |device: &str| {
@@ -329,8 +391,9 @@ fn the_roofline_is_drawn_in_the_terminal_and_into_a_file() {
 fn bad_input_is_named_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("roofline.svg");
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["explain", "fast"], "there is no kernel named 'fast'"),
+        (&["explain", "\u{1b}[31m"], r"'\u{1b}[31m'"),
         (&["explain", "tiled", "--gpu", "G80"], "there is no GPU named 'G80' in the table; known GPUs: V100, T4"),
         (&["explain", "tiled", "--shape", "3x4"], "'3x4' is no shape"),
         (&["explain", "tiled", "--size", "0"], "nothing to explain"),

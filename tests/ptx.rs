@@ -180,3 +180,14 @@ fn launch_bounds_are_directives_of_the_kernels_that_state_them_and_of_no_others(
     }
     assert!(KERNELS.iter().any(|kernel| kernel.launch_bounds() != [0; 5]));
 }
+
+#[test]
+fn the_shared_memory_that_a_kernel_says_it_takes_is_what_its_ptx_declares() {
+    for kernel in KERNELS {
+        let text = ptx::module_for(kernel.architecture).expect("every level is built").text;
+        let module = ptx_simulator::Module::parse(text).unwrap();
+        let declared =
+            module.kernel(kernel.entry).expect("every kernel of the list is in its module").static_shared_bytes;
+        assert_eq!(declared, kernel.shared_bytes, "{}", kernel.name);
+    }
+}

@@ -59,6 +59,52 @@ fn the_table_can_be_had_as_comma_separated_values() {
     let column = cells[0].iter().position(|name| *name == "global_bytes_per_output").unwrap();
     assert_eq!(cells[2][..2], ["tiled", "64"]);
     assert_eq!(cells[2][column], "36");
+    let column = |name: &str| cells[0].iter().position(|head| *head == name).unwrap();
+    let explained = json(&["explain", "tiled", "--device", "sim", "--size", "64"]);
+    let units = |part: &str| explained["total"][part]["units"].as_u64().unwrap();
+    let wavefronts = units("shared_loads") + units("shared_stores");
+    assert_eq!(cells[2][column("shared_wavefronts")], wavefronts.to_string());
+    for row in &cells[1..] {
+        let unknown = row[column("registers")].is_empty();
+        assert_eq!(row[column("occupancy_is_upper_bound")], unknown.to_string(), "{csv}");
+    }
+}
+
+fn said(arguments: &[&str]) -> String {
+    let mut command = common::host();
+    command.args(["sweep", "--device", "sim", "--sizes", "64"]).args(arguments);
+    let text = String::from_utf8(command.assert().code(0).get_output().stdout.clone()).unwrap();
+    text.lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn kernels_that_cost_the_same_share_the_verdict_and_bank_conflicts_are_part_of_it() {
+    let verdict = said(&["--kernels", "tiled_8,conflicted,padded", "--lang", "en"]);
+    assert!(verdict.contains("conflicted and padded ask global memory for the fewest bytes"), "{verdict}");
+    assert!(verdict.contains("Bank conflicts cost as well: conflicted"), "{verdict}");
+    let verdict = said(&["--kernels", "conflicted,padded", "--lang", "en"]);
+    assert!(verdict.contains("all ask global memory for equally many bytes"), "{verdict}");
+    let verdict = said(&["--kernels", "tiled_8,conflicted,padded", "--lang", "zh"]);
+    assert!(verdict.contains("conflicted、padded 向全局内存请求的字节最少"), "{verdict}");
+    assert!(verdict.contains("conflicted 为"), "{verdict}");
+}
+
+#[test]
+fn one_kernel_alone_wins_nothing() {
+    for kernels in ["tiled", "tiled,tiled"] {
+        let verdict = said(&["--kernels", kernels, "--lang", "en"]);
+        assert!(verdict.contains("One kernel alone") && !verdict.contains("fewest"), "{verdict}");
+        assert!(said(&["--kernels", kernels, "--lang", "zh"]).contains("只有一个核函数"));
+    }
+}
+
+#[test]
+fn the_readers_own_kernel_is_compared_for_sizes_that_it_takes() {
+    let report = json(&["sweep", "--device", "sim", "--kernels", "tiled,exercise", "--sizes", "32"]);
+    assert_eq!(report["counts"][1]["kernel"], "exercise");
+    let arguments = ["sweep", "--device", "sim", "--kernels", "tiled,exercise", "--sizes", "32,40"];
+    let said = predicate::str::contains("'exercise' has no launch for a 40 x 40 product");
+    common::host().args(arguments).assert().code(2).stdout("").stderr(said);
 }
 
 #[test]

@@ -224,7 +224,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
     pub sizes: Vec<usize>,
 
-    /// The kernels to compare (see list); tiled_8, tiled, tiled_32 and tiled_64 if left out.
+    /// The kernels to compare (see list), or exercise, your own; tiled_8, tiled, tiled_32 and tiled_64 if left out.
     #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
     pub kernels: Vec<String>,
 

@@ -100,10 +100,19 @@ pub struct Gpu {
     pub compute_capability: (u32, u32),
     /// Multiprocessors.
     pub multiprocessors: u32,
+    /// Lanes of a multiprocessor that do a multiply-add in f32 each clock.
+    pub f32_lanes: u32,
     /// Floating-point operations per second in f32 without tensor cores; a fused multiply-add counts as two.
     pub peak_f32: f64,
     /// Bytes per second to and from its memory.
     pub bandwidth: f64,
+    /// Whether a multiprocessor hands out a wavefront of 128 bytes, from shared memory or from its first-level cache,
+    /// each clock.
+    ///
+    /// Shared memory has 32 banks of 32 bits per clock (NVIDIA, *CUDA C++ Programming Guide*, "Shared Memory" of
+    /// compute capability 5.x, to which later ones refer). Not so on Turing: 64 bytes per clock, where GA10x has 128
+    /// (NVIDIA, *Ampere GA102 GPU Architecture*).
+    pub wavefront_per_clock: bool,
     /// What a multiprocessor can hold.
     pub limits: MultiprocessorLimits,
 }
@@ -122,6 +131,17 @@ impl Gpu {
         [self.name].iter().chain(self.driver_names).any(|name| plain(name) == wanted)
     }
 
+    /// The clock at which it reaches its peak, in hertz.
+    pub fn clock(&self) -> f64 {
+        self.peak_f32 / (2.0 * f64::from(self.f32_lanes) * f64::from(self.multiprocessors))
+    }
+
+    /// The most wavefronts per second, of all multiprocessors together and at the clock of the peak; `None` where it
+    /// isn't known how many clocks one takes.
+    pub fn wavefronts_per_second(&self) -> Option<f64> {
+        self.wavefront_per_clock.then(|| self.clock() * f64::from(self.multiprocessors))
+    }
+
     /// The arithmetic intensity at which memory and arithmetic limit equally, in operations per byte.
     pub fn ridge(&self) -> f64 {
         self.peak_f32 / self.bandwidth
@@ -129,6 +149,9 @@ impl Gpu {
 }
 
 /// The GPUs that are known, oldest first.
+///
+/// Lanes of a multiprocessor are those of the white papers: 64 in Volta, Turing and the A100, 128 in GA10x, Ada and
+/// Hopper.
 pub const GPUS: &[Gpu] = &[
     // NVIDIA V100 data sheet (2020): SXM2, single precision 15.7 TFLOPS, 900 GB/s. 80 multiprocessors: Volta white paper.
     Gpu {
@@ -136,8 +159,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["Tesla V100-SXM2-16GB", "Tesla V100-SXM2-32GB"],
         compute_capability: (7, 0),
         multiprocessors: 80,
+        f32_lanes: 64,
         peak_f32: 15.7e12,
         bandwidth: 900e9,
+        wavefront_per_clock: true,
         limits: VOLTA,
     },
     // NVIDIA T4 data sheet: single precision 8.1 TFLOPS, 320 GB/s (2560 CUDA cores, 64 per multiprocessor).
@@ -146,8 +171,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["Tesla T4"],
         compute_capability: (7, 5),
         multiprocessors: 40,
+        f32_lanes: 64,
         peak_f32: 8.1e12,
         bandwidth: 320e9,
+        wavefront_per_clock: false,
         limits: TURING,
     },
     // NVIDIA A100 data sheet: FP32 19.5 TFLOPS; SXM 40 GB 1,555 GB/s, SXM 80 GB 2,039 GB/s. 108 multiprocessors: A100
@@ -157,8 +184,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA A100-SXM4-40GB"],
         compute_capability: (8, 0),
         multiprocessors: 108,
+        f32_lanes: 64,
         peak_f32: 19.5e12,
         bandwidth: 1_555e9,
+        wavefront_per_clock: true,
         limits: AMPERE,
     },
     Gpu {
@@ -166,8 +195,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA A100-SXM4-80GB"],
         compute_capability: (8, 0),
         multiprocessors: 108,
+        f32_lanes: 64,
         peak_f32: 19.5e12,
         bandwidth: 2_039e9,
+        wavefront_per_clock: true,
         limits: AMPERE,
     },
     // NVIDIA Ampere GA102 white paper, table of GeForce RTX 3090: 82 multiprocessors, peak FP32 35.6 TFLOPS, 936 GB/s.
@@ -176,8 +207,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA GeForce RTX 3090"],
         compute_capability: (8, 6),
         multiprocessors: 82,
+        f32_lanes: 128,
         peak_f32: 35.6e12,
         bandwidth: 936e9,
+        wavefront_per_clock: true,
         limits: AMPERE_GRAPHICS,
     },
     // NVIDIA Ada GPU architecture white paper, table of GeForce RTX 4090: 128 multiprocessors, peak FP32 82.6 TFLOPS,
@@ -187,8 +220,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA GeForce RTX 4090"],
         compute_capability: (8, 9),
         multiprocessors: 128,
+        f32_lanes: 128,
         peak_f32: 82.6e12,
         bandwidth: 1_008e9,
+        wavefront_per_clock: true,
         limits: ADA,
     },
     // NVIDIA L40S data sheet: FP32 91.6 TFLOPS, 864 GB/s (18,176 CUDA cores, 128 per multiprocessor).
@@ -197,8 +232,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA L40S"],
         compute_capability: (8, 9),
         multiprocessors: 142,
+        f32_lanes: 128,
         peak_f32: 91.6e12,
         bandwidth: 864e9,
+        wavefront_per_clock: true,
         limits: ADA,
     },
     // NVIDIA H100 data sheet: SXM, FP32 67 TFLOPS, 3.35 TB/s. 132 multiprocessors: H100 white paper.
@@ -207,8 +244,10 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA H100 80GB HBM3"],
         compute_capability: (9, 0),
         multiprocessors: 132,
+        f32_lanes: 128,
         peak_f32: 67e12,
         bandwidth: 3_350e9,
+        wavefront_per_clock: true,
         limits: HOPPER,
     },
     // NVIDIA H200 data sheet: SXM, FP32 67 TFLOPS, 4.8 TB/s. 132 multiprocessors, as the driver says.
@@ -217,15 +256,17 @@ pub const GPUS: &[Gpu] = &[
         driver_names: &["NVIDIA H200"],
         compute_capability: (9, 0),
         multiprocessors: 132,
+        f32_lanes: 128,
         peak_f32: 67e12,
         bandwidth: 4_800e9,
+        wavefront_per_clock: true,
         limits: HOPPER,
     },
 ];
 
 /// A GPU that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no GPU named '{name}' in the table; known GPUs: {}", names().join(", "))]
+#[error("there is no GPU named '{}' in the table; known GPUs: {}", .name.escape_debug(), names().join(", "))]
 pub struct UnknownGpu {
     /// The name that was asked for.
     pub name: String,
@@ -274,6 +315,24 @@ mod tests {
         assert_eq!(choose(t4, "NVIDIA L40S").name, "T4");
         assert_eq!(choose(None, "NVIDIA L40S").name, "L40S");
         assert_eq!(choose(None, "PTX simulator"), default());
+    }
+
+    #[test]
+    fn the_clock_follows_from_the_peak() {
+        // Boost clocks as their makers have them, in MHz.
+        for (name, clock) in
+            [("V100", 1530.0), ("T4", 1590.0), ("A100-40GB", 1410.0), ("RTX3090", 1695.0), ("RTX4090", 2520.0)]
+        {
+            let found = by_name(name).unwrap().clock() / 1e6;
+            assert!((found / clock - 1.0).abs() < 0.01, "{name}: {found}");
+        }
+        assert_eq!(by_name("T4").unwrap().wavefronts_per_second(), None);
+    }
+
+    #[test]
+    fn names_that_would_move_the_cursor_are_escaped() {
+        let error = by_name("\n\u{1b}[31m").unwrap_err().to_string();
+        assert!(error.contains(r"'\n\u{1b}[31m'") && !error.contains(char::is_control), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use gpu_kernels::{KERNELS, Kernel};
 
 /// A kernel name that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kernel named '{name}'; known kernels: {}", names().join(", "))]
+#[error("there is no kernel named '{}'; known kernels: {}", .name.escape_debug(), names().join(", "))]
 pub struct UnknownKernel {
     /// The name that was asked for.
     pub name: String,

@@ -16,6 +16,7 @@ use crate::{
     device::DeviceError,
     explain::{
         self, ExplainError,
+        notes::fewer_multiply_adds,
         occupancy::{self, Occupancy},
         ratios::Ratios,
         registers::{DriverCount, RegisterCounts, Registers},
@@ -116,13 +117,22 @@ pub struct Sweep {
     pub times: Vec<Times>,
 }
 
-/// The kernels that cost least.
-#[derive(Clone, Copy, Debug)]
-pub struct Cheapest<'a> {
-    /// The one that asks global memory for the fewest bytes.
-    pub by_bytes: &'a Entry,
-    /// The one that issues the fewest instructions.
-    pub by_instructions: &'a Entry,
+/// What the counts for one size say of kernels against each other.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    /// The size: the largest that was counted.
+    pub size: usize,
+    /// How many kernels are compared.
+    pub kernels: usize,
+    /// Those that ask global memory for the fewest bytes, more than one if they ask for equally many.
+    pub by_bytes: Vec<&'a Entry>,
+    /// Those that issue the fewest instructions.
+    pub by_instructions: Vec<&'a Entry>,
+    /// Those with bank conflicts.
+    pub conflicted: Vec<&'a Entry>,
+    /// Those that are left out because they execute fewer fused multiply-adds than the product has: who computes less
+    /// needs less.
+    pub left_out: Vec<&'a Entry>,
 }
 
 impl Sweep {
@@ -132,12 +142,26 @@ impl Sweep {
         self.times.iter().filter_map(|times| Some((times.size, fastest(times)?))).collect()
     }
 
-    /// What can be said without times; nothing if nothing was counted. Sizes are compared by the costs of a multiply-add.
-    pub fn cheapest(&self) -> Option<Cheapest<'_>> {
-        let by = |key: fn(&Entry) -> f64| self.entries.iter().min_by(|one, other| key(one).total_cmp(&key(other)));
-        Some(Cheapest {
-            by_bytes: by(|entry| entry.ratios.global_bytes_per_output / entry.size as f64)?,
-            by_instructions: by(|entry| entry.counts.warp_instructions as f64 / (entry.size as f64).powi(3))?,
+    /// What can be said without times; nothing if nothing was counted.
+    pub fn comparison(&self) -> Option<Comparison<'_>> {
+        let size = self.entries.iter().map(|entry| entry.size).max()?;
+        let (of_size, left_out): (Vec<&Entry>, Vec<&Entry>) = self
+            .entries
+            .iter()
+            .filter(|entry| entry.size == size)
+            .partition(|entry| fewer_multiply_adds(&entry.counts, [size; 3]).is_none());
+        let least = |key: fn(&Entry) -> u64| {
+            let least = of_size.iter().map(|entry| key(entry)).min();
+            of_size.iter().copied().filter(|entry| Some(key(entry)) == least).collect()
+        };
+        let has_conflicts = |entry: &&&Entry| entry.ratios.bank_conflict_degree.is_some_and(|degree| degree > 1.0);
+        Some(Comparison {
+            size,
+            kernels: of_size.len(),
+            by_bytes: least(|entry| entry.ratios.global_bytes),
+            by_instructions: least(|entry| entry.counts.warp_instructions),
+            conflicted: of_size.iter().filter(has_conflicts).copied().collect(),
+            left_out,
         })
     }
 
@@ -183,7 +207,7 @@ pub fn count(
     registers: Registers,
 ) -> Result<Entry, ExplainError> {
     let counted = explain::count(gemm, kernel, [size; 3])?;
-    let needs = explain::block_needs(kernel, &counted.launch, &registers);
+    let needs = explain::block_needs(&counted, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
     let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3]));
     Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts, ratios, registers, occupancy })
@@ -299,19 +323,27 @@ mod tests {
         let sweep = Sweep { entries: Vec::new(), times: vec![times] };
         let (size, kernel) = sweep.fastest()[0];
         assert!(size == 24 && kernels.iter().any(|known| known.name == kernel.name));
-        assert!(sweep.passed() && sweep.cheapest().is_none());
+        assert!(sweep.passed() && sweep.comparison().is_none());
     }
 
     #[test]
-    fn the_cheapest_kernel_is_that_of_the_fewest_bytes_and_of_the_fewest_instructions_for_a_multiply_add() {
+    fn kernels_that_cost_equally_little_are_named_together_and_bank_conflicts_count() {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let entry = |name, size| {
             let kernel = plan::by_name(name).unwrap();
             count(&gemm, kernel, size, gpus::default(), Registers::Unknown).unwrap()
         };
-        // The bytes of a multiply-add are 8 / TILE and, for the store, 4 / N.
-        let sweep = Sweep { entries: vec![entry("naive", 16), entry("tiled", 64), entry("tiled", 32)], times: vec![] };
-        let by_bytes = sweep.cheapest().unwrap().by_bytes;
-        assert_eq!((by_bytes.kernel.name, by_bytes.size), ("tiled", 64));
+        let names = |entries: &[&Entry]| entries.iter().map(|entry| entry.kernel.name).collect::<Vec<_>>();
+        let (naive, smaller) = (entry("naive", 64), entry("tiled_64", 32));
+        // A page that isn't filled in yet asks for nothing and is no winner.
+        let mut empty = entry("swizzled", 64);
+        empty.counts = Counts::default();
+        let entries = vec![naive, entry("conflicted", 64), entry("padded", 64), smaller, empty];
+        let sweep = Sweep { entries, times: vec![] };
+        let comparison = sweep.comparison().unwrap();
+        assert_eq!((comparison.size, comparison.kernels), (64, 3));
+        assert_eq!(names(&comparison.by_bytes), ["conflicted", "padded"]);
+        assert_eq!(names(&comparison.conflicted), ["conflicted"]);
+        assert_eq!(names(&comparison.left_out), ["swizzled"]);
     }
 }

@@ -2,13 +2,7 @@
 
 use anyhow::ensure;
 use gpu_kernels::Kernel;
-use host::{
-    check,
-    device::{Device, DeviceSelector, WATCHED_INSTRUCTION_LIMIT},
-    gemm::Gemm,
-    plan,
-    report::CheckReport,
-};
+use host::{check, device::DeviceSelector, gemm::Gemm, plan, report::CheckReport};
 
 use super::{memory::ensure_product_fits, progress, start_workers};
 use crate::cli::{CheckArguments, Common};
@@ -39,10 +33,8 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
     let mut checks = Vec::new();
     for kernel in kernels {
         let shapes = given.map_or_else(|| check::shapes(kernel), |shape| vec![shape]);
-        // Deep products take more instructions of each thread, and are no endless loops.
-        let deepest = shapes.iter().map(|[_, _, k]| *k as u64).max().unwrap_or(0);
-        let gemm =
-            Gemm::new(Device::simulator(WATCHED_INSTRUCTION_LIMIT.saturating_add(64u64.saturating_mul(deepest))));
+        let deepest = shapes.iter().map(|[_, _, k]| *k).max().unwrap_or(0);
+        let gemm = Gemm::new(super::watched_simulator(deepest));
         let blocks = shapes.iter().map(|[m, n, k]| kernel.blocks(*m, *n, *k)).max().unwrap_or(0);
         let checked = progress::launching(gemm.device(), blocks, || check::check(&gemm, kernel, &shapes))?;
         checks.push((kernel, checked));

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::anyhow;
 use gpu_kernels::Kernel;
 use host::{
-    device::{Device, DeviceSelector},
+    device::Device,
     explain::{self, ExplainError, Explanation},
     gemm::Gemm,
     gpus::{self, Gpu},
@@ -31,6 +31,7 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
     let explanation = explanation(kernel, shape, named, common)?;
     let mut report = ExplainReport::new(explanation, arguments.language.get());
+    report.width = super::terminal_width();
     if let (Some(output), Some(path)) = (output, &arguments.svg) {
         let picture = report.picture().map_err(|error| anyhow!("cannot draw the roofline: {error}"))?;
         output.write(|file| file.write_all(picture.as_bytes()))?;
@@ -55,7 +56,7 @@ pub fn explanation(
         let gemm = Gemm::new(device);
         progress::spinning("timing the kernel", || explain::measure(&gemm, kernel, shape))?
     };
-    let gemm = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let gemm = Gemm::new(super::watched_simulator(k));
     Ok(progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
         explain::explain(&gemm, kernel, gpu_kernels::SOURCES, shape, gpu, measured)
     })?)

@@ -13,7 +13,10 @@ mod run;
 mod sweep;
 
 use anyhow::{anyhow, bail};
-use host::report::Report;
+use host::{
+    device::{Device, WATCHED_INSTRUCTION_LIMIT},
+    report::Report,
+};
 
 use crate::cli::{Arguments, Command, RunArguments};
 
@@ -43,6 +46,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
     }
+}
+
+/// The simulator, for products of an inner dimension of at most `k`: it takes for an endless loop what executes many more
+/// instructions than those need.
+fn watched_simulator(k: usize) -> Device {
+    // Deep products take more instructions of each thread, and are no endless loops.
+    Device::simulator(WATCHED_INSTRUCTION_LIMIT.saturating_add(64u64.saturating_mul(k as u64)))
+}
+
+/// The columns of the terminal that standard output is; `None` if it's none.
+fn terminal_width() -> Option<usize> {
+    let terminal = console::Term::stdout();
+    terminal.is_term().then(|| terminal.size_checked()).flatten().map(|(_, columns)| usize::from(columns))
 }
 
 /// Starts the threads that check products, where a failure can be told: at their first use it would be a panic.

@@ -6,8 +6,8 @@ use anyhow::ensure;
 use gpu_kernels::Kernel;
 use host::{
     cublas::{Cublas, CublasError},
-    device::{Device, DeviceSelector},
-    gemm::Gemm,
+    device::Device,
+    gemm::{Gemm, GemmError},
     gpus::{self, Gpu},
     matrix::OutputFile,
     plan,
@@ -30,6 +30,7 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
     if let Some(&largest) = arguments.sizes.iter().max() {
         ensure_product_fits([largest; 3], 0)?;
     }
+    ensure_taken(&kernels, &arguments.sizes)?;
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
 
@@ -60,14 +61,36 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
 fn kernels(names: &[String]) -> anyhow::Result<Vec<&'static Kernel>> {
     match names {
         [] => Ok(sweep::family()),
-        names => Ok(names.iter().map(|name| plan::by_name(name)).collect::<Result<_, _>>()?),
+        names => {
+            let mut kernels: Vec<&'static Kernel> = Vec::new();
+            for name in names {
+                let kernel = plan::by_name_or_exercise(name)?;
+                // Who names one twice wants it once.
+                if kernels.iter().all(|known| known.name != kernel.name) {
+                    kernels.push(kernel);
+                }
+            }
+            Ok(kernels)
+        }
     }
+}
+
+/// Whether every kernel takes all the sizes: some take multiples of their tile only.
+fn ensure_taken(kernels: &[&Kernel], sizes: &[usize]) -> anyhow::Result<()> {
+    for &size in sizes {
+        for kernel in kernels {
+            if (kernel.launch_shape)(size, size, size).is_none() {
+                return Err(GemmError::NoLaunch { m: size, n: size, k: size, kernel: kernel.name }.into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Counts what each kernel costs for each size. `gemm` is on the device whose driver may know the registers.
 fn count(gemm: &Gemm, kernels: &[&'static Kernel], sizes: &[usize], gpu: &Gpu) -> anyhow::Result<Vec<Entry>> {
     let registers = sweep::registers(gemm, kernels, gpu)?;
-    let simulator = Gemm::new(Device::open(DeviceSelector::Simulator)?);
+    let simulator = Gemm::new(super::watched_simulator(sizes.iter().copied().max().unwrap_or(0)));
     let mut entries = Vec::new();
     for &size in sizes {
         for (&kernel, registers) in kernels.iter().zip(&registers) {

@@ -8,7 +8,7 @@
 //! | `occupancy` | how many blocks does a multiprocessor hold? |
 //! | `roofline` | what do arithmetic and memory allow? |
 //! | `ratios` | what follows from the counts of the whole launch? |
-//! | `notes` | which accesses stand out? |
+//! | `notes` | what stands out? |
 //!
 //! The counts depend on the shape of the product and not on the numbers in the matrices, since no kernel here looks at
 //! them before it decides where to go.
@@ -40,7 +40,7 @@ use notes::Note;
 use occupancy::{BlockNeeds, Occupancy};
 use ratios::Ratios;
 use registers::{DriverCount, RegisterCounts, Registers};
-use roofline::{Roofline, SECTOR_BYTES};
+use roofline::{Roofline, SECTOR_BYTES, SharedAndL1};
 
 /// Why a kernel can't be explained.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,8 @@ impl From<DeviceError> for ExplainError {
 pub struct Counted {
     /// Grid and block.
     pub launch: LaunchShape,
+    /// Shared memory of a block in bytes: what the kernel's PTX declares and what the launch adds.
+    pub shared_bytes: u32,
     /// All instructions together.
     pub total: Counts,
     /// Each instruction that was executed, in the order of the code.
@@ -105,8 +107,6 @@ pub struct Explanation {
     pub counted: Counted,
     /// What follows from that.
     pub ratios: Ratios,
-    /// Shared memory of a block, declared and dynamic, in bytes.
-    pub shared_bytes: u32,
     /// The source line of each instruction of the kernel.
     pub places: Vec<Option<Place>>,
     /// The source with what each line costs; empty if the PTX has no line directives for it.
@@ -138,7 +138,7 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
     }
     let [a, b, c] = [(m, k), (k, n), (m, n)].map(|(rows, columns)| zeros(gemm, rows, columns));
     let (a, b, c) = (a?, b?, c?);
-    let mut locations = Vec::new();
+    let (mut locations, mut declared) = (Vec::new(), 0);
     let observed = gemm.observe(
         kernel,
         DeviceMatrix::new(&a, 0, m, k)?,
@@ -146,12 +146,14 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
         DeviceMatrix::new(&c, 0, m, n)?,
         |module, _| {
             let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
+            declared = module.kernel(kernel.entry).map_or(0, |info| info.static_shared_bytes);
             locations = instructions.map(|index| module.source_location(kernel.entry, index)).collect();
             Costs::new(module, kernel.entry)
         },
     )?;
     let (Some(costs), Some(launch)) = (observed, (kernel.launch_shape)(m, n, k)) else { return Err(empty()) };
-    Ok(Counted { launch, total: costs.total(), instructions: costs.instructions(), locations })
+    let shared_bytes = declared.saturating_add(launch.dynamic_shared_bytes);
+    Ok(Counted { launch, shared_bytes, total: costs.total(), instructions: costs.instructions(), locations })
 }
 
 fn zeros(gemm: &Gemm, rows: usize, columns: usize) -> Result<DeviceBuffer<f32>, GemmError> {
@@ -205,10 +207,12 @@ pub fn explain(
     let listings = lines::listings(&counted.instructions, &places, sources);
     let driver = measured.as_ref().map(|measured| DriverCount { device: &measured.device, count: measured.registers });
     let registers = RegisterCounts::new(gpu).of(kernel, gemm.ptx(kernel.architecture), driver);
-    let needs = block_needs(kernel, &counted.launch, &registers);
+    let needs = block_needs(&counted, &registers);
     let operations = roofline::operations(shape);
     let mut roofline = Roofline::new(gpu, operations, requested_bytes(&counted.total), matrix_bytes(shape));
+    roofline.shared_and_l1 = SharedAndL1::new(gpu, operations, &counted.total);
     let mut notes = notes::notes(&counted.instructions, &places, sources);
+    notes.extend(notes::fewer_multiply_adds(&counted.total, shape));
     match &measured {
         Some(measured) if gpu.is_called(&measured.device) => {
             roofline.measured = Some(roofline::operations_per_second(shape, measured.time));
@@ -221,7 +225,6 @@ pub fn explain(
         shape,
         ratios: Ratios::new(&counted.total, shape),
         counted,
-        shared_bytes: needs.shared_bytes,
         places,
         listings,
         gpu,
@@ -234,11 +237,11 @@ pub fn explain(
 }
 
 /// What a block of a launch takes of a multiprocessor.
-pub fn block_needs(kernel: &Kernel, launch: &LaunchShape, registers: &Registers) -> BlockNeeds {
+pub fn block_needs(counted: &Counted, registers: &Registers) -> BlockNeeds {
     BlockNeeds {
-        threads: launch.threads_per_block(),
+        threads: counted.launch.threads_per_block(),
         registers: registers.count(),
-        shared_bytes: kernel.shared_bytes + launch.dynamic_shared_bytes,
+        shared_bytes: counted.shared_bytes,
     }
 }
 

@@ -1,4 +1,5 @@
-//! What stands out in a launch: the access with the worst bank conflicts and the one that wastes most sectors.
+//! What stands out in a launch: the access with the worst bank conflicts, the one that wastes most sectors, and a product
+//! that takes fewer fused multiply-adds than it has terms.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,13 @@ pub enum Note {
     BankConflict(Spot),
     /// The access to global memory that touches most sectors in vain.
     NotCoalesced(Spot),
+    /// There are fewer fused multiply-adds than the product has terms: it isn't computed, or not with them.
+    FewerMultiplyAdds {
+        /// Those of all threads.
+        found: u64,
+        /// Those of the product, m * n * k.
+        needed: u128,
+    },
     /// The time is from another GPU than the one whose limits are applied.
     OtherGpu {
         /// The GPU that was timed, as its driver calls it.
@@ -69,6 +77,13 @@ pub fn notes(instructions: &[InstructionCosts], places: &[Option<Place>], source
     conflict.into_iter().chain(waste).collect()
 }
 
+/// Whether a launch that costs `counts` has fewer fused multiply-adds than its m x k by k x n product has terms.
+pub fn fewer_multiply_adds(counts: &Counts, shape: [usize; 3]) -> Option<Note> {
+    let needed = shape.into_iter().fold(1_u128, |product, size| product.saturating_mul(size as u128));
+    let found = counts.thread_fma;
+    (u128::from(found) < needed).then_some(Note::FewerMultiplyAdds { found, needed })
+}
+
 /// Wavefronts or sectors beyond the fewest possible.
 fn excess(traffic: &Traffic) -> u64 {
     traffic.units.saturating_sub(traffic.ideal)
@@ -105,6 +120,15 @@ mod tests {
         let mnemonic = "ld.shared.f32".to_owned();
         let spot = Spot { file: "k.rs".to_owned(), line: 8, column: None, mnemonic, traffic };
         assert_eq!(notes, [Note::BankConflict(spot)]);
+    }
+
+    #[test]
+    fn a_product_of_fewer_multiply_adds_than_it_has_terms_stands_out() {
+        let counts = |thread_fma| Counts { thread_fma, ..Counts::default() };
+        let note = fewer_multiply_adds(&counts(59), [3, 4, 5]);
+        assert_eq!(note, Some(Note::FewerMultiplyAdds { found: 59, needed: 60 }));
+        assert_eq!(fewer_multiply_adds(&counts(60), [3, 4, 5]), None);
+        assert!(fewer_multiply_adds(&counts(u64::MAX), [usize::MAX; 3]).is_some());
     }
 
     #[test]

@@ -3,9 +3,13 @@
 //! Arithmetic intensity is floating-point operations per byte that comes from or goes to memory. How many bytes those
 //! are depends on how well the caches do, so there are two answers with the truth between them: if no cache helps,
 //! every sector that a request touches is moved for that request; if caches are perfect, each matrix is moved once.
+//!
+//! Whatever the caches do, every access passes the unit that serves shared memory and the first-level cache, wavefront by
+//! wavefront. That is a roof of its own, which doesn't depend on the intensity.
 
 use std::time::Duration;
 
+use ptx_simulator::observe::costs::Counts;
 use serde::Serialize;
 
 use crate::gpus::Gpu;
@@ -25,6 +29,29 @@ pub struct Point {
     pub memory_bound: bool,
 }
 
+/// The unit of each multiprocessor that serves shared memory and the first-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SharedAndL1 {
+    /// The fewest wavefronts that the launch takes: those of its accesses to shared memory, and one for each request to
+    /// global memory.
+    pub wavefronts: u64,
+    /// The clock at which the unit is taken to run, that of the peak, in hertz. It serves a wavefront each clock.
+    pub clock: f64,
+    /// The most operations per second if the unit is never idle.
+    pub attainable: f64,
+}
+
+impl SharedAndL1 {
+    /// The bound for a launch that does `operations` operations and costs `counts`. `None` without accesses and where
+    /// it isn't known how fast the unit of `gpu` is.
+    pub fn new(gpu: &Gpu, operations: f64, counts: &Counts) -> Option<SharedAndL1> {
+        let wavefronts = counts.shared().units + counts.global().requests;
+        let per_second = gpu.wavefronts_per_second().filter(|_| wavefronts > 0)?;
+        let attainable = (operations / wavefronts as f64 * per_second).min(gpu.peak_f32);
+        Some(SharedAndL1 { wavefronts, clock: gpu.clock(), attainable })
+    }
+}
+
 /// A kernel under a GPU's roofline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
@@ -38,6 +65,8 @@ pub struct Roofline {
     pub requested: Point,
     /// With perfect caches: each matrix is moved once.
     pub perfect_caches: Point,
+    /// What shared memory and the first-level cache allow, where it's known.
+    pub shared_and_l1: Option<SharedAndL1>,
     /// Operations per second as measured on this GPU.
     pub measured: Option<f64>,
 }
@@ -68,6 +97,7 @@ impl Roofline {
             ridge: gpu.ridge(),
             requested: point(requested_bytes),
             perfect_caches: point(matrix_bytes),
+            shared_and_l1: None,
             measured: None,
         }
     }
@@ -96,5 +126,18 @@ mod tests {
         assert_eq!(roofline.perfect_caches.attainable, 67e12);
         assert!(!roofline.perfect_caches.memory_bound);
         assert_eq!(roofline.roof(roofline.ridge), 67e12);
+    }
+
+    #[test]
+    fn two_reads_of_shared_memory_for_each_multiply_add_hold_a_kernel_down_whatever_the_caches_do() {
+        // The tiled kernel at N = 1024: 54.5 million wavefronts of shared memory and 4.2 million requests for the rest.
+        let mut counts = Counts::default();
+        counts.shared_loads.units = 54_500_000;
+        counts.global_loads.requests = 4_200_000;
+        let found = SharedAndL1::new(gpus::default(), operations([1024; 3]), &counts).unwrap();
+        assert_eq!(found.wavefronts, 58_700_000);
+        assert!((9.4e12..9.7e12).contains(&found.attainable), "{found:?}");
+        assert_eq!(SharedAndL1::new(gpus::default(), 1.0, &Counts::default()), None);
+        assert_eq!(SharedAndL1::new(gpus::by_name("T4").unwrap(), 1.0, &counts), None);
     }
 }

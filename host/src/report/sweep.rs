@@ -14,7 +14,7 @@ use crate::{
     explain::{occupancy::Occupancy, ratios::Ratios},
     gpus::Gpu,
     language::Language,
-    sweep::{Cheapest, Entry, Sweep, Times},
+    sweep::{Comparison, Entry, Sweep, Times},
 };
 
 /// What cuBLAS is called among the kernels.
@@ -77,6 +77,8 @@ pub struct CountRow {
     pub registers: RegisterFacts,
     /// How full a multiprocessor gets.
     pub occupancy: Occupancy,
+    /// Whether that is an upper bound, the number of registers being unknown.
+    pub occupancy_is_upper_bound: bool,
     /// What the launch costs.
     pub total: Counts,
     /// What follows from that.
@@ -123,9 +125,9 @@ impl SweepReport {
             Some(Ok(description)) => (Some(description), None),
             Some(Err(reason)) => (None, Some(reason)),
         };
-        let verdict = match sweep.cheapest() {
+        let verdict = match sweep.comparison() {
             _ if !best.is_empty() => by_times(&best, &machine.device, language),
-            Some(cheapest) => by_counts(cheapest, language),
+            Some(comparison) => by_counts(&comparison, language),
             None => String::new(),
         };
         SweepReport {
@@ -145,8 +147,8 @@ impl SweepReport {
 
     /// Everything as comma-separated values: a row per kernel and size, with empty cells for what there isn't.
     pub fn csv(&self) -> String {
-        let header = "kernel,n,tile_m,tile_n,tile_k,threads,shared_bytes,registers,occupancy,bank_conflict_degree,\
-                      global_bytes_per_output,warp_instructions,fma_share,seconds,tflops,share_of_cublas,right\n";
+        let header = "kernel,n,tile_m,tile_n,tile_k,threads,shared_bytes,registers,occupancy,occupancy_is_upper_bound,shared_wavefronts,\
+                      bank_conflict_degree,global_bytes_per_output,warp_instructions,fma_share,seconds,tflops,share_of_cublas,right\n";
         let mut csv = header.to_owned();
         let mut keys: Vec<(usize, &str)> = self.counts.iter().map(|row| (row.size, row.kernel)).collect();
         for row in &self.times {
@@ -169,6 +171,8 @@ impl SweepReport {
                 cell(any.map(|row| row.shared_bytes)),
                 cell(any.and_then(|row| row.registers.count)),
                 cell(any.map(|row| row.occupancy.share)),
+                cell(any.map(|row| row.occupancy_is_upper_bound)),
+                cell(counted.map(|row| row.total.shared().units)),
                 cell(counted.and_then(|row| row.ratios.bank_conflict_degree)),
                 cell(counted.map(|row| row.ratios.global_bytes_per_output)),
                 cell(counted.map(|row| row.total.warp_instructions)),
@@ -201,7 +205,7 @@ impl SweepReport {
             say("fma", "fma 占比"),
         ];
         let rows = self.counts.iter().map(|row| {
-            let bound = if row.registers.count.is_none() { "<= " } else { "" };
+            let bound = if row.occupancy_is_upper_bound { "<= " } else { "" };
             vec![
                 row.kernel.to_owned(),
                 row.size.to_string(),
@@ -218,6 +222,22 @@ impl SweepReport {
             ]
         });
         table::numbers(0, [headers].into_iter().chain(rows))
+    }
+
+    /// What the columns of the counts mean.
+    fn legend(&self) -> [&'static str; 3] {
+        match self.language {
+            Language::En => [
+                "shared waves: wavefronts, passes over the 32 banks that all shared accesses took; waves/ideal: by the fewest possible, 1 without conflicts.",
+                "global bytes per output: of all sectors of 32 bytes that requests touch, for each element of C.",
+                "instructions: PTX instructions, counted per warp; fma: the share of fused multiply-adds among them.",
+            ],
+            Language::Zh => [
+                "共享内存波前：所有共享内存访问占用 32 个存储体的轮数（wavefront）；波前/理想：与最少需要的轮数之比，1 表示没有存储体冲突。",
+                "每个输出的全局内存字节：请求触及的所有 32 字节扇区的总字节数，除以 C 的元素个数。",
+                "指令数：PTX 指令，按 warp 计；fma 占比：其中融合乘加指令所占的比例。",
+            ],
+        }
     }
 
     fn time_table(&self) -> String {
@@ -280,7 +300,7 @@ impl SweepReport {
 
 impl Report for SweepReport {
     fn table(&self) -> String {
-        let mut parts = vec![self.preface().join("\n"), self.count_table()];
+        let mut parts = vec![self.preface().join("\n"), self.count_table(), self.legend().join("\n")];
         if !self.times.is_empty() {
             parts.extend([self.times_preface().join("\n"), self.time_table()]);
         }
@@ -304,6 +324,7 @@ impl CountRow {
             shared_bytes: *shared_bytes,
             registers: RegisterFacts::new(registers, language),
             occupancy: occupancy.clone(),
+            occupancy_is_upper_bound: registers.count().is_none(),
             total: *counts,
             ratios: *ratios,
         }
@@ -353,29 +374,87 @@ fn by_times(best: &[Best], device: &str, language: Language) -> String {
 }
 
 /// What can be said without times.
-fn by_counts(Cheapest { by_bytes, by_instructions }: Cheapest<'_>, language: Language) -> String {
-    let (per_output, size) = (by_bytes.ratios.global_bytes_per_output, by_bytes.size);
-    let (bytes, instructions) = (by_bytes.kernel.name, by_instructions.kernel.name);
-    let other = bytes != instructions;
+fn by_counts(comparison: &Comparison<'_>, language: Language) -> String {
+    let Comparison { size, kernels, by_bytes, by_instructions, conflicted, left_out } = comparison;
+    let mut said = match (kernels, language) {
+        (0, _) => String::new(),
+        (1, Language::En) => "One kernel alone is no comparison: --kernels names several.".to_owned(),
+        (1, Language::Zh) => "只有一个核函数，无从比较：可用 --kernels 指定多个。".to_owned(),
+        _ => least_of_all(*size, *kernels, by_bytes, by_instructions, language),
+    };
+    if !conflicted.is_empty() {
+        let degree = |entry: &&Entry| {
+            let degree = entry.ratios.bank_conflict_degree.unwrap_or(1.0);
+            match language {
+                Language::En => format!("{} {degree:.2} times", entry.kernel.name),
+                Language::Zh => format!("{} 为 {degree:.2} 倍", entry.kernel.name),
+            }
+        };
+        let degrees = conflicted.iter().map(degree).collect::<Vec<_>>().join(language.choose(", ", "，"));
+        said.push_str(&match language {
+            Language::En => format!(" Bank conflicts cost as well: {degrees} the fewest wavefronts of shared memory."),
+            Language::Zh => format!("存储体冲突也有代价：共享内存波前数与最少所需之比，{degrees}。"),
+        });
+    }
+    if !left_out.is_empty() {
+        let names = names(left_out, language);
+        let are = if left_out.len() == 1 { "is" } else { "are" };
+        said.push_str(&match language {
+            Language::En => {
+                format!(" {names} {are} left out: fewer fused multiply-adds than the product has (explain says more).")
+            }
+            Language::Zh => format!("{names} 的融合乘加少于矩阵乘所需，不参与比较（详见 explain）。"),
+        });
+    }
+    said.trim_start().to_owned()
+}
+
+/// Which of several kernels ask for the fewest bytes and issue the fewest instructions.
+fn least_of_all(
+    size: usize,
+    kernels: usize,
+    by_bytes: &[&Entry],
+    by_instructions: &[&Entry],
+    language: Language,
+) -> String {
+    let per_output = by_bytes.first().map_or(0.0, |entry| entry.ratios.global_bytes_per_output);
+    let who = |entries: &[&Entry]| match (entries.len() == kernels, language) {
+        (true, Language::En) => "all".to_owned(),
+        (true, Language::Zh) => "各核函数".to_owned(),
+        (false, _) => names(entries, language),
+    };
+    let (asking, issuing) = (who(by_bytes), who(by_instructions));
     match language {
         Language::En => {
-            let other = if other { format!("{instructions} ") } else { String::new() };
+            let verb = |verb: &str, entries: &[&Entry]| format!("{verb}{}", if entries.len() == 1 { "s" } else { "" });
+            let how_many = |entries: &[&Entry]| if entries.len() == kernels { "equally many" } else { "the fewest" };
+            let (bytes, instructions) = (how_many(by_bytes), how_many(by_instructions));
+            let subject = if asking == issuing { String::new() } else { format!("{issuing} ") };
             format!(
-                "Which tile is fastest takes a GPU to say. By the counts {bytes} asks global memory for the fewest bytes \
-                 ({per_output:.1} per output at N = {size}) and {other}issues the fewest instructions."
+                "Which kernel is fastest takes a GPU to say. By the counts at N = {size}, {asking} {} global memory for \
+                 {bytes} bytes ({per_output:.1} per output) and {subject}{} {instructions} instructions.",
+                verb("ask", by_bytes),
+                verb("issue", by_instructions),
             )
         }
         Language::Zh => {
-            let other = if other {
-                format!("{instructions} 发射的指令最少")
-            } else {
-                "发射的指令也最少".to_owned()
-            };
+            let most = |entries: &[&Entry]| if entries.len() == kernels { "一样多" } else { "最少" };
             format!(
-                "哪种分块最快，要在 GPU 上实测才知道。仅看计数：{bytes} 向全局内存请求的字节最少（N = {size} 时每个输出 \
-                 {per_output:.1} 字节），{other}。"
+                "哪个核函数最快，要在 GPU 上实测才知道。仅看 N = {size} 时的计数：{asking} 向全局内存请求的字节{}（每个输出 \
+                 {per_output:.1} 字节），{issuing} 发射的指令{}。",
+                most(by_bytes),
+                most(by_instructions),
             )
         }
+    }
+}
+
+/// The names of kernels, joined.
+fn names(entries: &[&Entry], language: Language) -> String {
+    let names: Vec<&str> = entries.iter().map(|entry| entry.kernel.name).collect();
+    match (names.split_last(), language) {
+        (Some((last, rest)), Language::En) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.join("、"),
     }
 }
 

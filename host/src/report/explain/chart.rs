@@ -54,12 +54,19 @@ pub fn marks<'a>(roofline: &Roofline, labels: &'a Labels) -> Vec<(char, f64, f64
     marks
 }
 
+/// The roof of shared memory and L1 in operations per second, if it's known and lower than that of arithmetic.
+pub fn unit_roof(roofline: &Roofline) -> Option<f64> {
+    roofline.shared_and_l1.map(|unit| unit.attainable).filter(|attainable| *attainable < roofline.peak)
+}
+
 /// Draws the roofline.
 pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     let marks = marks(roofline, labels);
     let intensities: Vec<f64> = marks.iter().map(|mark| mark.1).chain([roofline.ridge]).collect();
     let x = Axis::around(&intensities, 1.0, COLUMNS);
-    let speeds: Vec<f64> = marks.iter().map(|mark| mark.2).chain([roofline.peak, roofline.roof(x.number(0))]).collect();
+    let unit = unit_roof(roofline);
+    let ends = [roofline.peak, roofline.roof(x.number(0))];
+    let speeds: Vec<f64> = marks.iter().map(|mark| mark.2).chain(ends).chain(unit).collect();
     let y = Axis::around(&speeds, 0.2, ROWS).with_whole_doublings();
     let (rows, doublings) = (y.cells, (y.high - y.low) as usize);
 
@@ -68,6 +75,13 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     for (column, intensity) in roof.enumerate() {
         let line = if intensity < roofline.ridge { '/' } else { '-' };
         cells[y.cell(roofline.roof(intensity))][column] = line;
+    }
+    // The roof of the other unit, where it's under that of memory and arithmetic.
+    for column in (0..COLUMNS).filter(|column| unit.is_some_and(|unit| unit < roofline.roof(x.number(*column)))) {
+        let cell = &mut cells[y.cell(unit.unwrap_or_default())][column];
+        if *cell == ' ' {
+            *cell = '=';
+        }
     }
     for (letter, intensity, speed, _) in &marks {
         cells[y.cell(*speed)][x.cell(*intensity)] = *letter;
@@ -92,18 +106,19 @@ pub fn text(roofline: &Roofline, labels: &Labels) -> String {
     }
     text.push_str(&format!("{:>9}  {}\n", "", scale.iter().collect::<String>().trim_end()));
     text.push_str(&format!("{:>9}  {}\n", "", labels.chart_x));
-    let legend: Vec<String> = marks
+    let mut legend: Vec<String> = marks
         .iter()
         .map(|(letter, intensity, speed, name)| {
             format!("{letter} {name} ({}, {:.2} TFLOP/s)", number(*intensity), speed / 1e12)
         })
         .collect();
+    legend.extend(unit.map(|unit| format!("= {} ({:.2} TFLOP/s)", labels.chart_shared_and_l1, unit / 1e12)));
     text.push_str(&format!("{:>9}  {}", "", legend.join("   ")));
     text
 }
 
 /// A number of three digits or so.
-fn number(number: f64) -> String {
+pub fn number(number: f64) -> String {
     let decimals = if number < 1.0 {
         3
     } else if number < 10.0 {
@@ -118,7 +133,7 @@ fn number(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{gpus, language::Language, report::explain::text};
+    use crate::{explain::roofline::SharedAndL1, gpus, language::Language, report::explain::text};
 
     #[test]
     fn the_chart_has_both_points_the_slope_and_the_flat_roof() {
@@ -128,5 +143,15 @@ mod tests {
             assert!(chart.contains(part), "{part} is missing in\n{chart}");
         }
         assert!(chart.lines().all(|line| line.chars().count() <= 150), "{chart}");
+    }
+
+    #[test]
+    fn the_chart_has_the_roof_of_shared_memory_and_l1_under_the_flat_one() {
+        let mut roofline = Roofline::new(gpus::default(), 2f64.powi(31), 8 << 30, 12 << 20);
+        roofline.shared_and_l1 = Some(SharedAndL1 { wavefronts: 1, clock: 1e9, attainable: 9.5e12 });
+        let chart = super::text(&roofline, text::labels(Language::En));
+        assert!(chart.contains("=====") && chart.contains("= shared memory and L1 (9.50 TFLOP/s)"), "{chart}");
+        let row = |part: &str| chart.lines().position(|line| line.contains(part)).unwrap();
+        assert!(row("-----") < row("====="), "{chart}");
     }
 }

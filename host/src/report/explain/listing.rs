@@ -11,11 +11,31 @@ use crate::{
     report::table,
 };
 
-/// Columns for the source text; longer lines go on below.
+/// Columns for the source text where no width is given; longer lines go on below.
 const SOURCE_WIDTH: usize = 76;
 
-/// All functions of all files as text.
-pub fn text(listings: &[Listing], labels: &Labels) -> String {
+/// The fewest columns for the source text: in fewer, code is hard to read even where it would fit.
+const LEAST_SOURCE_WIDTH: usize = 40;
+
+/// All functions of all files as text, no wider than `width` columns if the source then has room, else as wide as it
+/// takes.
+pub fn text(listings: &[Listing], labels: &Labels, width: Option<usize>) -> String {
+    let source_width = width.map_or(SOURCE_WIDTH, |width| {
+        // What the numbers take, two columns being between them and the source.
+        let numbers = table_of(listings, labels, None);
+        let taken = numbers.lines().map(columns).max().unwrap_or(0) + 2;
+        width.saturating_sub(taken).max(LEAST_SOURCE_WIDTH)
+    });
+    table_of(listings, labels, Some(source_width))
+}
+
+/// The columns that a line takes in a terminal: Chinese characters are two wide.
+fn columns(line: &str) -> usize {
+    line.chars().map(|character| if character > '\u{2e80}' { 2 } else { 1 }).sum()
+}
+
+/// The table with so many columns for the source text, or without it.
+fn table_of(listings: &[Listing], labels: &Labels, source_width: Option<usize>) -> String {
     let lines = || listings.iter().flat_map(|listing| listing.functions.iter().flatten());
     let with_shared = lines().any(|line| line.counts.shared().requests > 0);
     let mut rows = Vec::new();
@@ -28,7 +48,7 @@ pub fn text(listings: &[Listing], labels: &Labels) -> String {
         }
         first.extend([labels.global, "", "", ""]);
         second.extend([labels.sectors, labels.ideal, labels.bytes, labels.line]);
-        second.push(listing.file.as_str());
+        second.push(if source_width.is_some() { listing.file.as_str() } else { "" });
         first.push("");
         rows.push(first.into_iter().map(str::to_owned).collect::<Vec<_>>());
         rows.push(second.into_iter().map(str::to_owned).collect());
@@ -38,7 +58,7 @@ pub fn text(listings: &[Listing], labels: &Labels) -> String {
                 gap[rows[0].len() - 2] = "...".to_owned();
                 rows.push(gap);
             }
-            rows.extend(function.iter().flat_map(|line| line_rows(line, with_shared)));
+            rows.extend(function.iter().flat_map(|line| line_rows(line, with_shared, source_width)));
         }
         rows.push(vec![String::new(); rows[0].len()]);
     }
@@ -47,7 +67,7 @@ pub fn text(listings: &[Listing], labels: &Labels) -> String {
 }
 
 /// A line of source: the first row has its costs, further rows the rest of its text.
-fn line_rows(line: &SourceLine, with_shared: bool) -> Vec<Vec<String>> {
+fn line_rows(line: &SourceLine, with_shared: bool, source_width: Option<usize>) -> Vec<Vec<String>> {
     let some = |value: u64| if value > 0 { table::count(value) } else { String::new() };
     let counts = &line.counts;
     let mut cells = vec![some(line.executions), some(counts.warp_instructions), some(counts.warp_fma)];
@@ -64,7 +84,8 @@ fn line_rows(line: &SourceLine, with_shared: bool) -> Vec<Vec<String>> {
     cells.push(line.number.to_string());
     let empty = vec![String::new(); cells.len()];
     let mut rows = Vec::new();
-    for (index, text) in wrap(&line.text, SOURCE_WIDTH).into_iter().enumerate() {
+    let texts = source_width.map_or_else(|| vec![String::new()], |width| wrap(&line.text, width));
+    for (index, text) in texts.into_iter().enumerate() {
         let mut row = if index == 0 { cells.clone() } else { empty.clone() };
         row.push(text);
         rows.push(row);

@@ -48,6 +48,8 @@ pub struct ExplainReport {
     pub registers: RegisterFacts,
     /// How full a multiprocessor gets.
     pub occupancy: Occupancy,
+    /// Whether that is an upper bound, the number of registers being unknown.
+    pub occupancy_is_upper_bound: bool,
     /// What arithmetic and memory allow.
     pub roofline: Roofline,
     /// The whole launch.
@@ -64,6 +66,9 @@ pub struct ExplainReport {
     pub notes: Vec<String>,
     /// The file with the picture, if one was asked for.
     pub svg: Option<String>,
+    /// The columns that the listing may take; as many as suit it if `None`.
+    #[serde(skip)]
+    pub width: Option<usize>,
     #[serde(skip)]
     listings: Vec<Listing>,
     #[serde(skip)]
@@ -187,7 +192,6 @@ impl ExplainReport {
             shape,
             counted,
             ratios,
-            shared_bytes,
             places,
             listings,
             gpu,
@@ -225,9 +229,10 @@ impl ExplainReport {
             k,
             grid: counted.launch.grid,
             block: counted.launch.block,
-            shared_bytes,
+            shared_bytes: counted.shared_bytes,
             gpu: GpuFacts::new(gpu),
             registers: RegisterFacts::new(&registers, language),
+            occupancy_is_upper_bound: registers.count().is_none(),
             total: counted.total,
             ratios,
             lines: lines.collect(),
@@ -242,6 +247,7 @@ impl ExplainReport {
             }),
             notes: notes.iter().map(|note| note_text(note, gpu.name, language)).collect(),
             svg: None,
+            width: None,
             occupancy,
             roofline,
             listings,
@@ -305,6 +311,10 @@ impl ExplainReport {
             let said = text::intensity(caches, point.intensity, point.attainable, point.memory_bound, language);
             facts.push((label, said));
         }
+        if let Some(unit) = &self.roofline.shared_and_l1 {
+            let said = text::shared_and_l1(&counted(unit.wavefronts), unit.clock, unit.attainable, language);
+            facts.push((labels.shared_and_l1, said));
+        }
         if let Some(measured) = &self.measured {
             let (milliseconds, teraflops) = (measured.seconds * 1e3, measured.operations_per_second / 1e12);
             let said = text::measured(&measured.device, milliseconds, teraflops, measured.launches, language);
@@ -328,7 +338,7 @@ impl ExplainReport {
             warps: *warps,
             max_warps: *max_warps,
             share: *share,
-            bound: self.registers.count.is_none(),
+            bound: self.occupancy_is_upper_bound,
             limited_by: used_up.collect::<Vec<_>>().join(language.choose(", ", "、")),
             driver: self.measured.as_ref().filter(|_| same_gpu).map(|measured| measured.blocks_per_multiprocessor),
         };
@@ -343,7 +353,7 @@ impl Report for ExplainReport {
         if self.listings.is_empty() {
             parts.push(labels.no_lines.to_owned());
         } else {
-            parts.push(listing::text(&self.listings, labels));
+            parts.push(listing::text(&self.listings, labels, self.width));
             parts.push(labels.legend.join("\n"));
         }
         let notes = self.notes.iter().map(String::as_str).chain([text::caution(self.language)]);
@@ -367,6 +377,7 @@ fn note_text(note: &Note, gpu: &str, language: Language) -> String {
             let (place, PerRequest { units, ideal }) = said(spot);
             text::worst_coalescing(&place, &spot.mnemonic, units, ideal, spot.wasted_bytes(), language)
         }
+        Note::FewerMultiplyAdds { found, needed } => text::fewer_multiply_adds(*found, *needed, language),
         Note::OtherGpu { device } => text::other_gpu(device, gpu, language),
     }
 }

@@ -20,6 +20,7 @@ pub struct Labels {
     pub global_accesses: &'static str,
     pub traffic: &'static str,
     pub intensity: &'static str,
+    pub shared_and_l1: &'static str,
     pub measured: &'static str,
     /// Heads of the listing over several columns.
     pub shared: &'static str,
@@ -42,6 +43,7 @@ pub struct Labels {
     pub chart_requested: &'static str,
     pub chart_perfect: &'static str,
     pub chart_measured: &'static str,
+    pub chart_shared_and_l1: &'static str,
     /// In place of the listing, if there is none.
     pub no_lines: &'static str,
     pub wrote: &'static str,
@@ -60,6 +62,7 @@ const ENGLISH: Labels = Labels {
     global_accesses: "global accesses",
     traffic: "global traffic",
     intensity: "intensity",
+    shared_and_l1: "shared memory, L1",
     measured: "measured",
     shared: "shared",
     global: "global",
@@ -75,6 +78,8 @@ const ENGLISH: Labels = Labels {
     legend: &[
         "times: how often a warp came to the line (copies of an unrolled loop together, accesses that the compiler joined once).",
         "issued: PTX instructions of the line, counted per warp; fma: the fused multiply-adds among them.",
+        "Both may be more than the line alone would take: instructions without a line of the kernel's own, such as the counting of a loop,",
+        "are put on the last line before them, and each copy of a line in an unrolled loop is issued.",
         "waves: wavefronts, passes over the 32 banks that the shared accesses took; ideal: the fewest possible; degree: their ratio, 1 without conflicts.",
         "sec/req: sectors of 32 bytes that a warp's request touches; ideal: the fewest that hold what it asks for; bytes: of all these sectors.",
     ],
@@ -83,6 +88,7 @@ const ENGLISH: Labels = Labels {
     chart_requested: "no cache helps",
     chart_perfect: "perfect caches",
     chart_measured: "measured",
+    chart_shared_and_l1: "shared memory and L1",
     no_lines: "The PTX has no line directives that name the kernel's source, so there is no listing.",
     wrote: "roofline",
 };
@@ -100,6 +106,7 @@ const CHINESE: Labels = Labels {
     global_accesses: "全局内存访问",
     traffic: "全局内存流量",
     intensity: "算术强度",
+    shared_and_l1: "共享内存与 L1",
     measured: "实测",
     shared: "共享内存",
     global: "全局内存",
@@ -115,6 +122,7 @@ const CHINESE: Labels = Labels {
     legend: &[
         "次数：有多少次 warp 执行到这一行（循环展开的各份合计，编译器合并的访问只计一次）。",
         "发射：该行发射的 PTX 指令数，按 warp 计；fma：其中的融合乘加指令。",
+        "次数和发射数可能比这一行本身所需的多：不对应核函数任何一行的指令（例如循环计数）归到它前面的最后一行；循环展开后，每一份都要发射。",
         "波前：共享内存访问占用 32 个存储体的轮数（wavefront）；理想：最少需要的轮数；冲突度：两者之比，1 表示没有存储体冲突。",
         "扇区/请求：warp 的一次请求触及的 32 字节扇区数；理想：装下所需数据的最少扇区数；字节：这些扇区的总字节数。",
     ],
@@ -123,6 +131,7 @@ const CHINESE: Labels = Labels {
     chart_requested: "缓存全不命中",
     chart_perfect: "缓存完美",
     chart_measured: "实测",
+    chart_shared_and_l1: "共享内存与 L1",
     no_lines: "PTX 中没有指向核函数源码的行号信息，因此无法列出源码。",
     wrote: "屋顶线图",
 };
@@ -327,6 +336,19 @@ pub fn intensity(caches: bool, intensity: f64, attainable: f64, memory_bound: bo
     }
 }
 
+/// What the unit that serves shared memory and the first-level cache allows.
+pub fn shared_and_l1(wavefronts: &str, clock: f64, attainable: f64, language: Language) -> String {
+    let (clock, attainable) = (clock / 1e9, attainable / 1e12);
+    match language {
+        Language::En => format!(
+            "at least {wavefronts} wavefronts, one per clock and multiprocessor at {clock:.2} GHz: at most {attainable:.2} TFLOP/s"
+        ),
+        Language::Zh => format!(
+            "至少 {wavefronts} 个波前，每个流多处理器每周期一个，频率 {clock:.2} GHz：至多 {attainable:.2} TFLOP/s"
+        ),
+    }
+}
+
 pub fn measured(device: &str, milliseconds: f64, teraflops: f64, launches: usize, language: Language) -> String {
     match language {
         Language::En => {
@@ -370,6 +392,23 @@ pub fn worst_coalescing(
         Language::Zh => format!(
             "访问未合并：{place} 处的 {mnemonic} 每次请求触及 {sectors:.1} 个扇区，而所需数据只需 {ideal:.1} 个扇区；\
              共有 {wasted} 白白搬运，除非缓存能把它们留到用上的时候。"
+        ),
+    }
+}
+
+/// Fewer fused multiply-adds than the product has terms.
+pub fn fewer_multiply_adds(found: u64, needed: u128, language: Language) -> String {
+    match language {
+        Language::En => format!(
+            "Fewer multiply-adds than the product has: {found} fma of all threads, {needed} multiply-adds in m x n x k. Either \
+             the kernel doesn't compute the\nproduct, or it multiplies and adds apart: `x.mul_add(y, sum)` is one \
+             instruction, `sum + x * y` two. Intensity and the bounds in TFLOP/s\nare those of the whole product, not of \
+             what this launch computes."
+        ),
+        Language::Zh => format!(
+            "乘加指令比矩阵乘所需的少：所有线程共执行 fma {found} 次，而 m x n x k 需要 {needed} 次乘加。要么核函数没有算出这个乘积，\
+             要么乘法和加法没有融合：`x.mul_add(y, sum)` 是一条指令，`sum + x * y` 是两条。\n算术强度和以 TFLOP/s 给出的上界\
+             都按完整的矩阵乘计算，而不是按这次启动实际所做的运算。"
         ),
     }
 }
