@@ -1,7 +1,8 @@
 //! The numbers that the lessons of the kernels state are what the simulator counts.
 
 use gpu_kernels::{
-    KERNELS, Kernel, conflicted, naive, padded, swizzled, tiled, tiled_8, tiled_32, tiled_64, uncoalesced,
+    KERNELS, Kernel, conflicted, double_buffered, naive, padded, register_column, register_tile, swizzled, tiled,
+    tiled_8, tiled_32, tiled_64, uncoalesced, vector_loads, warp_tiled,
 };
 use host::{
     device::{Device, DeviceSelector},
@@ -58,12 +59,13 @@ fn a_transposed_tile_costs_288_turns_a_step_where_32_and_one_would_do_and_both_c
 }
 
 #[test]
-fn only_the_kernel_that_shows_bank_conflicts_has_any() {
+fn only_the_kernels_whose_lessons_speak_of_bank_conflicts_have_any() {
     for kernel in KERNELS {
         let costs = costs(kernel);
         let has_conflicts = costs.shared_loads.units > costs.shared_loads.ideal
             || costs.shared_stores.units > costs.shared_stores.ideal;
-        assert_eq!(has_conflicts, kernel.name == "conflicted", "{}", kernel.name);
+        let shown = ["conflicted", "vector_loads", "double_buffered"];
+        assert_eq!(has_conflicts, shown.contains(&kernel.name), "{}", kernel.name);
     }
 }
 
@@ -77,7 +79,12 @@ fn a_tile_of_t_divides_the_bytes_from_global_memory_by_t() {
         (tiled::KERNEL, 16),
         (tiled_32::KERNEL, 32),
         (conflicted::KERNEL, 32),
+        (register_column::KERNEL, 64),
         (tiled_64::KERNEL, 64),
+        (register_tile::KERNEL, 128),
+        (vector_loads::KERNEL, 128),
+        (double_buffered::KERNEL, 128),
+        (warp_tiled::KERNEL, 128),
     ] {
         assert_eq!(bytes(&kernel) * tile, naive, "{}", kernel.name);
     }
@@ -91,4 +98,37 @@ fn sixteen_outputs_per_thread_need_4_reads_of_shared_memory_where_one_each_needs
     };
     assert_eq!(requests(&tiled_64::KERNEL) * 16.0, 4.0);
     assert_eq!(requests(&tiled_32::KERNEL) * 16.0, 20.0);
+}
+
+#[test]
+fn the_more_outputs_a_thread_has_the_fewer_reads_of_shared_memory_a_multiply_add_needs() {
+    // Reads of a warp, and passes over the banks, for the 64 multiply-adds that 8 x 8 outputs take for one place of k.
+    let for_64 = |kernel: &Kernel| {
+        let costs = costs(kernel);
+        let per = |count: u64| 64.0 * count as f64 / costs.warp_fma as f64;
+        (per(costs.shared_loads.requests), per(costs.shared_loads.units))
+    };
+    assert_eq!(for_64(&register_column::KERNEL), (24.0, 40.0));
+    assert_eq!(for_64(&tiled_64::KERNEL), (16.0, 24.0));
+    assert_eq!(for_64(&register_tile::KERNEL), (10.0, 12.0));
+    assert_eq!(for_64(&vector_loads::KERNEL), (4.0, 12.0));
+    assert_eq!(for_64(&double_buffered::KERNEL), (4.0, 12.0));
+    assert_eq!(for_64(&warp_tiled::KERNEL), (4.0, 8.0));
+}
+
+#[test]
+fn two_stages_need_one_barrier_a_step_and_one_before_the_first() {
+    let steps = (SIZE / 8) as u64;
+    // One block of 8 warps.
+    assert_eq!(costs(&vector_loads::KERNEL).barriers, 8 * 2 * steps);
+    assert_eq!(costs(&double_buffered::KERNEL).barriers, 8 * (steps + 1));
+    assert_eq!(costs(&warp_tiled::KERNEL).barriers, 8 * (steps + 1));
+}
+
+#[test]
+fn tiles_are_stored_without_conflicts_transposed_or_not() {
+    for kernel in [register_column::KERNEL, register_tile::KERNEL, vector_loads::KERNEL, warp_tiled::KERNEL] {
+        let stores = costs(&kernel).shared_stores;
+        assert_eq!(stores.units, stores.ideal, "{}", kernel.name);
+    }
 }

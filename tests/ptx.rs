@@ -169,3 +169,25 @@ fn the_shared_memory_that_a_kernel_says_it_takes_is_what_its_ptx_declares() {
         assert_eq!(declared, kernel.shared_bytes, "{}", kernel.name);
     }
 }
+
+#[test]
+fn launch_bounds_are_directives_of_the_kernels_that_state_them_and_of_no_others() {
+    for kernel in KERNELS {
+        let text = ptx::module_for(kernel.architecture).expect("every level is built").text;
+        let entry = text.split_once(&format!(".entry {}(", kernel.entry)).expect("every kernel is in its module").1;
+        let head: Vec<&str> = entry.split_once("\n{").unwrap().0.lines().map(str::trim).collect();
+        let directive = |name: &str| head.iter().find_map(|line| line.strip_prefix(name).map(str::trim));
+        let [x, y, z, blocks, registers] = kernel.launch_bounds();
+        let stated = |value: u32| (value > 0).then(|| value.to_string());
+        assert_eq!(
+            directive(".maxntid").map(str::to_owned),
+            (x > 0).then(|| format!("{x}, {y}, {z}")),
+            "{}",
+            kernel.name
+        );
+        assert_eq!(directive(".minnctapersm").map(str::to_owned), stated(blocks), "{}", kernel.name);
+        assert_eq!(directive(".maxnreg").map(str::to_owned), stated(registers), "{}", kernel.name);
+        assert!(!text.contains("launch_bounds_of"), "the variables that stated them are gone");
+    }
+    assert!(KERNELS.iter().any(|kernel| kernel.launch_bounds() != [0; 5]));
+}

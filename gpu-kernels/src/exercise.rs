@@ -19,7 +19,7 @@
 
 #![allow(unused, reason = "a page to be filled in has names that nobody uses yet")]
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -34,6 +34,7 @@ pub const KERNEL: Kernel = Kernel {
     precision: Precision::F32,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
+    registers: Registers::Any,
     shared_bytes: (2 * TILE * TILE * size_of::<f32>()) as u32,
     launch_shape,
 };

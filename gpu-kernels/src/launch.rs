@@ -122,6 +122,8 @@ pub struct Kernel {
     pub tile: Tile,
     /// Threads of a block along x, y, z.
     pub block: [u32; 3],
+    /// How many registers a thread may take.
+    pub registers: Registers,
     /// Shared memory that the kernel declares, in bytes per block.
     pub shared_bytes: u32,
     /// The launch shape for an `m` x `k` by `k` x `n` product, from `(m, n, k)`; `None` as in
@@ -129,7 +131,36 @@ pub struct Kernel {
     pub launch_shape: fn(m: usize, n: usize, k: usize) -> Option<LaunchShape>,
 }
 
+/// How many registers a thread of a kernel may take. What doesn't fit goes to local memory, which is slow: a bound is
+/// for kernels that all but keep to it by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registers {
+    /// As many as the assembler likes. It isn't told the size of a block either: that alone makes ptxas spend registers
+    /// up to what such a block may have (for an H200 `tiled_64` got 127 instead of 96).
+    Any,
+    /// So few that a multiprocessor has enough for this many blocks at a time.
+    ForBlocks(u32),
+    /// At most this many.
+    AtMost(u32),
+}
+
+/// A kernel's launch bounds as cuda_builder reads them: threads of a block along x, y and z, blocks that a
+/// multiprocessor must have registers for, and the most registers of a thread; 0 says nothing. Where the PTX has a
+/// variable of this type by the name of `launch_bounds_of_` and an entry, cuda_builder makes directives of that entry
+/// of it. To any other builder it is a variable that nobody uses.
+pub type LaunchBounds = [u32; 5];
+
 impl Kernel {
+    /// The kernel's bounds, as the compiler is told.
+    pub const fn launch_bounds(&self) -> LaunchBounds {
+        let [x, y, z] = self.block;
+        match self.registers {
+            Registers::Any => [0; 5],
+            Registers::ForBlocks(blocks) => [x, y, z, blocks, 0],
+            Registers::AtMost(registers) => [x, y, z, 0, registers],
+        }
+    }
+
     /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
     pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
         (self.launch_shape)(m, n, k).map_or(0, |shape| shape.blocks())

@@ -14,7 +14,12 @@
 //! 6. [`conflicted`]: B's tile transposed, and a bank of shared memory asked 32 times at once.
 //! 7. [`padded`]: one cure, a word more in every row.
 //! 8. [`swizzled`]: another, the words of every row exchanged.
-//! 9. [`tiled_64`]: a tile with more elements than a block has threads. Each thread computes 16, and reads less.
+//! 9. [`register_column`]: eight outputs for each thread, in registers, and flat tiles.
+//! 10. [`tiled_64`]: sixteen, in two columns: elements of A and of B are used more than once.
+//! 11. [`register_tile`]: 8 x 8 outputs for each thread. Registers are the innermost tile.
+//! 12. [`vector_loads`]: A's tile transposed, so that everything is read 16 bytes at a time.
+//! 13. [`double_buffered`]: the next tiles are loaded during the products; two stages, one barrier a step.
+//! 14. [`warp_tiled`]: which lanes of a warp share what they read.
 //!
 //! ## Conventions
 //!
@@ -40,12 +45,13 @@
 pub mod exercise;
 pub mod launch;
 
-pub use launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
+pub use launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 
 /// Declares the kernels' modules and lists what each says of itself.
 macro_rules! kernels {
     ($($name:ident)*) => {
         $(pub mod $name;)*
+        launch_bounds!($($name)*);
 
         /// Every kernel of this crate, in reading order.
         pub const KERNELS: &[Kernel] = &[$($name::KERNEL),*];
@@ -58,6 +64,20 @@ macro_rules! kernels {
     };
 }
 
+/// Puts the launch bounds of kernels whose modules and entries have these names into the PTX, for cuda_builder; see
+/// [`launch::LaunchBounds`].
+macro_rules! launch_bounds {
+    ($($name:ident)*) => {
+        $(const _: () = {
+            #[cfg(target_arch = "nvptx64")]
+            #[export_name = concat!("launch_bounds_of_", stringify!($name))]
+            pub static LAUNCH_BOUNDS: launch::LaunchBounds = $name::KERNEL.launch_bounds();
+        };)*
+    };
+}
+
+launch_bounds!(exercise);
+
 // A new kernel is a file beside this one and a line here.
 kernels! {
     naive
@@ -68,5 +88,10 @@ kernels! {
     conflicted
     padded
     swizzled
+    register_column
     tiled_64
+    register_tile
+    vector_loads
+    double_buffered
+    warp_tiled
 }

@@ -27,7 +27,7 @@
 //! (x % 8)`, would keep 16-byte reads and leave them free of conflicts; the writes would then take 4 turns.
 
 use crate::conflicted;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -42,6 +42,7 @@ pub const KERNEL: Kernel = Kernel {
     precision: Precision::F32,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
+    registers: Registers::Any,
     shared_bytes: (2 * TILE * TILE * size_of::<f32>()) as u32,
     launch_shape,
 };

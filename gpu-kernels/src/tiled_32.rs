@@ -22,7 +22,7 @@
 //! no bank conflicts. For [16](crate::tiled) and [8](crate::tiled_8), where a warp covers several rows of the block,
 //! it's true as well, but for another reason: those rows lie in different banks.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use crate::tiled;
 use cuda_std::*;
 
@@ -38,6 +38,7 @@ pub const KERNEL: Kernel = Kernel {
     precision: Precision::F32,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
+    registers: Registers::Any,
     shared_bytes: (2 * TILE * TILE * size_of::<f32>()) as u32,
     launch_shape,
 };

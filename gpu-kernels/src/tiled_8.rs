@@ -31,7 +31,7 @@
 //! threads; and `tile_b[8 i + x]` in 8 words of 8 banks, each handed to 4. So no bank is asked for two words here
 //! either.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
 use crate::tiled;
 use cuda_std::*;
 
@@ -47,6 +47,7 @@ pub const KERNEL: Kernel = Kernel {
     precision: Precision::F32,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
+    registers: Registers::Any,
     shared_bytes: (2 * TILE * TILE * size_of::<f32>()) as u32,
     launch_shape,
 };

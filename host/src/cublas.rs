@@ -72,7 +72,9 @@ pub enum CublasError {
     Missing,
     /// It is there, but can't be loaded: a library that it needs is missing, for instance `libcublasLt.so`, or the file
     /// is broken.
-    #[error("cuBLAS is installed but cannot be loaded: {reason}")]
+    #[error(
+        "cuBLAS is installed but cannot be loaded: {reason} (the libraries that it needs are looked for in LD_LIBRARY_PATH too)"
+    )]
     Unloadable {
         /// What the system's loader says.
         reason: String,

@@ -170,6 +170,15 @@ pub struct Product {
     pub launches: usize,
 }
 
+impl Product {
+    /// Multiply-adds per second, the inner dimension being `k`; zero if there was nothing to launch.
+    pub fn multiply_adds_per_second(&self, k: usize) -> f64 {
+        let (m, n) = self.c.dim();
+        let seconds = self.time.as_secs_f64();
+        if seconds > 0.0 { m as f64 * n as f64 * k as f64 / seconds } else { 0.0 }
+    }
+}
+
 /// A launch of a kernel of `gpu-kernels` with everything it needs.
 struct Prepared {
     module: ModuleId,

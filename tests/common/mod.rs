@@ -18,6 +18,11 @@ pub const SHAPES: &[(usize, usize, usize)] = &[
     (31, 33, 32),
     (61, 67, 71),
     (128, 128, 128),
+    // edges of tiles of 128, with rows that begin at multiples of 16 bytes, and with others
+    (129, 131, 9),
+    (132, 260, 28),
+    (256, 128, 64),
+    (130, 132, 130),
     // one row, one column
     (1, 127, 64),
     (127, 1, 64),

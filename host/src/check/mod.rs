@@ -51,13 +51,13 @@ impl Checked {
     }
 }
 
-/// Products that show a kernel at its best and at its edges: one of whole tiles, and one that no extent of the tile
-/// divides, unless the kernel takes whole tiles only.
+/// Products that show a kernel at its best and at its edges: one of whole tiles, and one of sizes that no even extent of
+/// a tile divides, unless the kernel takes whole tiles only.
 pub fn shapes(kernel: &Kernel) -> Vec<[usize; 3]> {
     let Tile { m, n, k } = kernel.tile;
     let [m, n, k] = [m, n, k].map(|extent| extent as usize);
     let deep = k * 3.max(24usize.div_ceil(k));
-    // An extent of 1 divides everything, and 2 * n - 3 would be less than nothing.
+    // For a tile of one column, 2 * n - 3 would be less than nothing.
     let narrow = (2 * n).saturating_sub(3).max(1);
     let shapes = [[2 * m, 2 * n, deep], [2 * m + 3, narrow, deep + 5]];
     shapes.into_iter().filter(|[m, n, k]| (kernel.launch_shape)(*m, *n, *k).is_some()).collect()

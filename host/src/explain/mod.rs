@@ -107,8 +107,8 @@ pub struct Explanation {
     pub counted: Counted,
     /// What follows from that.
     pub ratios: Ratios,
-    /// The names of the files that `places` counts.
-    pub files: Vec<String>,
+    /// Shared memory of a block, declared and dynamic, in bytes.
+    pub shared_bytes: u32,
     /// The source line of each instruction of the kernel.
     pub places: Vec<Option<Place>>,
     /// The source with what each line costs; empty if the PTX has no line directives for it.
@@ -227,7 +227,7 @@ pub fn explain(
         shape,
         ratios: Ratios::new(&counted.total, shape),
         counted,
-        files: sources.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        shared_bytes: needs.shared_bytes,
         places,
         listings,
         gpu,

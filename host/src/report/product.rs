@@ -48,8 +48,6 @@ impl ProductReport {
     /// Gathers the facts of a product with inner dimension `k`.
     pub fn new(device: &DeviceInfo, product: &Product, k: usize, verification: Option<Verification>) -> ProductReport {
         let (m, n) = product.c.dim();
-        let seconds = product.time.as_secs_f64();
-        let multiply_adds = m as f64 * n as f64 * k as f64;
         ProductReport {
             kernel: product.kernel.name,
             title: product.kernel.title,
@@ -61,9 +59,9 @@ impl ProductReport {
             grid: (product.kernel.launch_shape)(m, n, k).map(|shape| shape.grid),
             block: product.kernel.block,
             shared_bytes: product.kernel.shared_bytes,
-            seconds,
+            seconds: product.time.as_secs_f64(),
             launches: product.launches,
-            multiply_adds_per_second: if seconds > 0.0 { multiply_adds / seconds } else { 0.0 },
+            multiply_adds_per_second: product.multiply_adds_per_second(k),
             verification,
         }
     }

@@ -546,8 +546,10 @@ fn assign_patterns(program: &mut Program, types: &[Option<AluTypes>], blocks: &B
         let mut next = 0;
         for index in range {
             let guarded = code[index].guard != Guard::NONE;
+            // A store of vectors goes lane by lane and fills no slot.
+            let by_lane = matches!(&code[index].operation, Operation::Store(access) if access.count > 1);
             if let Operation::Load(access) | Operation::Store(access) = &mut code[index].operation {
-                let simple = access.bytes == 4 && !access.wide && access.address.base != NONE && !guarded;
+                let simple = access.bytes == 4 && !access.wide && access.address.base != NONE && !guarded && !by_lane;
                 if simple && matches!(access.target, Target::Shared | Target::Global) {
                     let known = slots.get(&access.address.base).copied();
                     if known.is_some() || next < PATTERN_SLOTS {

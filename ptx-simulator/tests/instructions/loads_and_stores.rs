@@ -155,6 +155,27 @@ fn narrow_vectors_extend_each_element() {
 }
 
 #[test]
+fn a_vector_and_the_word_after_it_go_to_the_same_place_whatever_was_stored_before() {
+    let got: Vec<u32> = run_body(
+        "",
+        "mul.wide.u32 %rd0, %thread, 12; add.u64 %rd0, %out, %rd0;
+        add.u32 %r2, %thread, 100; add.u32 %r3, %thread, 200; add.u32 %r4, %thread, 300;
+        mul.wide.u32 %rd2, %thread, 16; add.u64 %rd2, %out, %rd2;
+        st.global.u32 [%rd0+1024], %r2;
+        bra.uni next;
+        next:
+        st.global.v2.u32 [%rd2], {%r2, %r3};
+        st.global.u32 [%rd2+8], %r4; st.global.u32 [%rd2+12], %thread;",
+        1,
+        64,
+        [&[], &[]],
+        8 * 64,
+    );
+    let expected: Vec<u32> = (0..64).flat_map(|thread| [thread + 100, thread + 200, thread + 300, thread]).collect();
+    assert_eq!(got[..4 * 64], expected);
+}
+
+#[test]
 fn a_load_may_replace_its_own_address() {
     let next: Vec<u32> = (0..64).map(|i| (i * 5 + 3) % 64).collect();
     let got: Vec<u32> = run_body(

@@ -224,7 +224,7 @@ impl CudaBuilder {
         }
 
         let text = std::fs::read_to_string(&built.assembly).at(&built.assembly)?;
-        let text = ptx::tidy(&text);
+        let text = ptx::tidy(&ptx::bound(&text)?);
         ptx::check(&text, &built.name)?;
         let path = cache.join(self.arch.target_cpu()).join(format!("{}.ptx", built.name));
         write_if_changed(&path, &text).at(&path)?;

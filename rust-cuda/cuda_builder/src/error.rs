@@ -66,6 +66,10 @@ pub enum CudaBuilderError {
     )]
     GenericSharedAccess { kernel: String },
 
+    /// A kernel crate states launch bounds that can't be made directives of an entry.
+    #[error("the launch bounds `{variable}` can't be kept: {reason}")]
+    LaunchBounds { variable: String, reason: &'static str },
+
     /// The PTX couldn't be put where it was asked for.
     #[error("the PTX can't be copied to {}: {error}", .path.display())]
     FailedToCopyPtxFile { path: PathBuf, error: io::Error },

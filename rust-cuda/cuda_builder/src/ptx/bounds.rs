@@ -1,0 +1,154 @@
+//! Turns launch bounds into directives.
+//!
+//! rustc has no attribute for them, so a kernel crate states them as data: a variable `launch_bounds_of_ENTRY` of five
+//! `u32`, which are the threads of a block along x, y and z, the blocks that a multiprocessor must have registers for,
+//! and the most registers of a thread. 0 says nothing; threads are all three stated or none. Here they become
+//! `.maxntid`, `.minnctapersm` and `.maxnreg` between the entry's parameters and its body, and the variable goes.
+use std::collections::HashMap;
+
+use super::text::{function_head, words};
+use crate::error::CudaBuilderError;
+
+const PREFIX: &str = "launch_bounds_of_";
+
+/// The same module with its launch bounds as directives.
+pub fn bound(text: &str) -> Result<String, CudaBuilderError> {
+    let mut bounds: HashMap<&str, Vec<String>> = HashMap::new();
+    for (entry, line) in text.lines().filter_map(|line| Some((stated_for(line)?, line))) {
+        bounds.insert(entry, directives(entry, line)?);
+    }
+
+    let mut bounded = String::with_capacity(text.len());
+    let mut pending: Option<Vec<String>> = None;
+    for line in text.lines().filter(|line| stated_for(line).is_none()) {
+        if let Some((entry, true)) = function_head(line) {
+            pending = bounds.remove(entry);
+        }
+        if line == "{" {
+            for directive in pending.take().into_iter().flatten() {
+                bounded.push_str(&directive);
+                bounded.push('\n');
+            }
+        }
+        bounded.push_str(line);
+        bounded.push('\n');
+    }
+    match bounds.keys().min() {
+        Some(entry) => Err(wrong(entry, "the module has no such entry")),
+        None => Ok(bounded),
+    }
+}
+
+/// The entry whose bounds a line declares.
+fn stated_for(line: &str) -> Option<&str> {
+    let declaration = line.split_once('[')?.0;
+    let is_variable = declaration.split_whitespace().any(|word| matches!(word, ".global" | ".const"));
+    is_variable.then(|| declaration.split_whitespace().next_back()?.strip_prefix(PREFIX)).flatten()
+}
+
+fn directives(entry: &str, declaration: &str) -> Result<Vec<String>, CudaBuilderError> {
+    let [x, y, z, blocks, registers] = values(declaration)
+        .ok_or_else(|| wrong(entry, "expected a variable of five u32, such as [256, 1, 1, 2, 0]"))?;
+    let mut directives = Vec::new();
+    match (x, y, z) {
+        (0, 0, 0) if blocks > 0 => {
+            return Err(wrong(entry, "blocks per multiprocessor mean nothing without the threads of a block"));
+        }
+        (0, 0, 0) => {}
+        (0, _, _) | (_, 0, _) | (_, _, 0) => {
+            return Err(wrong(entry, "threads of a block are stated along x, y and z, or not at all"));
+        }
+        _ if [x, y, z].iter().map(|&threads| u64::from(threads)).product::<u64>() > 1024 => {
+            return Err(wrong(entry, "a block has at most 1024 threads"));
+        }
+        _ => directives.push(format!(".maxntid {x}, {y}, {z}")),
+    }
+    match (blocks, registers) {
+        (0, 0) => {}
+        (blocks, 0) => directives.push(format!(".minnctapersm {blocks}")),
+        (0, registers) => directives.push(format!(".maxnreg {registers}")),
+        _ => return Err(wrong(entry, "state blocks per multiprocessor or registers of a thread, not both")),
+    }
+    Ok(directives)
+}
+
+/// The five values of a variable, which LLVM writes as words or as bytes, its last zeros left out.
+fn values(declaration: &str) -> Option<[u32; 5]> {
+    let (declared, initial) = declaration.split_once('=').unwrap_or((declaration, ""));
+    let elements: usize = declared.split_once('[')?.1.split_once(']')?.0.parse().ok()?;
+    let element_bytes = if words(declared).any(|word| word == ".b8" || word == ".u8") { 1 } else { 4 };
+    if elements * element_bytes != 20 {
+        return None;
+    }
+    let mut numbers = words(initial).map(str::parse::<u32>).collect::<Result<Vec<_>, _>>().ok()?;
+    if numbers.len() > elements {
+        return None;
+    }
+    numbers.resize(elements, 0);
+    let mut values = [0u32; 5];
+    for (value, bytes) in values.iter_mut().zip(numbers.chunks(4 / element_bytes)) {
+        for (place, &byte) in bytes.iter().enumerate() {
+            *value |= byte << (8 * place);
+        }
+    }
+    Some(values)
+}
+
+fn wrong(entry: &str, reason: &'static str) -> CudaBuilderError {
+    CudaBuilderError::LaunchBounds { variable: format!("{PREFIX}{entry}"), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(variable: &str) -> String {
+        format!("{variable}\n.visible .entry add(\n\t.param .u64 add_param_0\n)\n{{\n\tret;\n}}\n")
+    }
+
+    fn head(variable: &str) -> String {
+        let bounded = bound(&module(variable)).unwrap();
+        let (before, body) = bounded.split_once("{\n").unwrap();
+        assert_eq!(body, "\tret;\n}\n");
+        before.split_once(")\n").unwrap().1.to_owned()
+    }
+
+    fn refusal(variable: &str) -> String {
+        bound(&module(variable)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bounds_stand_between_parameters_and_body_and_the_variable_is_gone() {
+        let bytes = ".visible .global .align 4 .b8 launch_bounds_of_add[20] = {0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2};";
+        assert_eq!(head(bytes), ".maxntid 256, 1, 1\n.minnctapersm 2\n");
+        assert!(!bound(&module(bytes)).unwrap().contains("launch_bounds"));
+        let words = ".visible .global .align 4 .u32 launch_bounds_of_add[5] = {32, 8, 1, 0, 96};";
+        assert_eq!(head(words), ".maxntid 32, 8, 1\n.maxnreg 96\n");
+    }
+
+    #[test]
+    fn without_bounds_nothing_changes() {
+        let text = module(".visible .global .align 4 .u32 table[5] = {1, 2, 3, 4, 5};");
+        assert_eq!(bound(&text).unwrap(), text);
+        assert_eq!(head(".visible .global .align 4 .b8 launch_bounds_of_add[20];"), "");
+    }
+
+    #[test]
+    fn bounds_of_one_entry_leave_the_next_alone() {
+        let text = module(".visible .global .align 4 .u32 launch_bounds_of_add[5] = {64, 1, 1};");
+        let text = format!("{text}.visible .entry plain(\n)\n{{\n\tret;\n}}\n");
+        assert_eq!(bound(&text).unwrap().matches(".maxntid").count(), 1);
+    }
+
+    #[test]
+    fn bounds_that_cannot_be_met_are_refused_by_name() {
+        let stated = |values: &str| refusal(&format!(".global .align 4 .u32 launch_bounds_of_add[5] = {{{values}}};"));
+        assert!(stated("64, 0, 1").contains("along x, y and z"));
+        assert!(stated("64, 32, 1").contains("1024"));
+        assert!(stated("0, 0, 0, 2").contains("nothing without"));
+        assert!(stated("64, 1, 1, 2, 96").contains("not both"));
+        assert!(refusal(".global .align 4 .u32 launch_bounds_of_add[3] = {64, 1, 1};").contains("five u32"));
+        let other = refusal(".global .align 4 .u32 launch_bounds_of_sub[5] = {64, 1, 1};");
+        assert!(other.contains("launch_bounds_of_sub") && other.contains("no such entry"), "{other}");
+    }
+}
