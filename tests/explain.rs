@@ -299,6 +299,8 @@ fn the_unit_of_shared_memory_and_l1_bounds_the_tiled_kernel_below_the_roofline()
     assert!(text.contains("shared memory, L1") && text.contains("= shared memory and L1"), "{text}");
     let tiled_64 = report("tiled_64", [N; 3]).roofline.shared_and_l1.unwrap();
     assert!(tiled_64.attainable > 2.0 * unit.attainable);
+    let text = report("warp_tiled", [N; 3]).table();
+    assert!(text.contains("no limit below that of arithmetic") && !text.contains("= shared memory"), "{text}");
     let json = json(&["explain", "tiled", "--device", "sim", "--size", "64", "--gpu", "T4"]);
     assert!(json["roofline"]["shared_and_l1"].is_null());
 }

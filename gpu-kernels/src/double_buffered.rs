@@ -30,9 +30,8 @@
 //!
 //! 16,640 bytes of shared memory instead of 8,320, and 8 registers for what is on its way. Two blocks of 256 threads
 //! leave each thread 128 registers, and the assembler alone would take more on some GPUs: then a multiprocessor holds
-//! one block, and one block's barrier leaves it idle. So this file says that two must fit
-//! ([`Registers::ForBlocks`](crate::Registers::ForBlocks)). It's a promise to keep an eye on: what doesn't fit into
-//! registers goes to local memory, in the innermost loop.
+//! one block, and one block's barrier leaves it idle. So this file says that two must fit ([`Registers::ForBlocks`]).
+//! It's a promise to keep an eye on: what doesn't fit into registers goes to local memory, in the innermost loop.
 //!
 //! The last step loads nothing: the tile after the last lies past the edge of A and of B, and elements past an edge are
 //! zeros that nobody asks memory for.

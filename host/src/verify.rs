@@ -76,7 +76,7 @@ impl Verification {
     }
 }
 
-/// Bytes that [`reference`] takes: B, the product and its tolerance in f64.
+/// Bytes that [`reference()`] takes: B, the product and its tolerance in f64.
 pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
     let elements = |rows: usize, columns: usize| rows as u128 * columns as u128;
     let all = elements(k, n).saturating_add(elements(m, n).saturating_mul(2));

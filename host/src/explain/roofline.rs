@@ -37,7 +37,7 @@ pub struct SharedAndL1 {
     pub wavefronts: u64,
     /// The clock at which the unit is taken to run, that of the peak, in hertz. It serves a wavefront each clock.
     pub clock: f64,
-    /// The most operations per second if the unit is never idle.
+    /// The most operations per second if the unit is never idle, or those of the arithmetic if they are fewer.
     pub attainable: f64,
 }
 

@@ -312,7 +312,8 @@ impl ExplainReport {
             facts.push((label, said));
         }
         if let Some(unit) = &self.roofline.shared_and_l1 {
-            let said = text::shared_and_l1(&counted(unit.wavefronts), unit.clock, unit.attainable, language);
+            let said =
+                text::shared_and_l1(&counted(unit.wavefronts), unit.clock, chart::unit_roof(&self.roofline), language);
             facts.push((labels.shared_and_l1, said));
         }
         if let Some(measured) = &self.measured {

@@ -336,16 +336,24 @@ pub fn intensity(caches: bool, intensity: f64, attainable: f64, memory_bound: bo
     }
 }
 
-/// What the unit that serves shared memory and the first-level cache allows.
-pub fn shared_and_l1(wavefronts: &str, clock: f64, attainable: f64, language: Language) -> String {
-    let (clock, attainable) = (clock / 1e9, attainable / 1e12);
+/// What the unit that serves shared memory and the first-level cache allows; nothing if arithmetic limits before it does.
+pub fn shared_and_l1(wavefronts: &str, clock: f64, attainable: Option<f64>, language: Language) -> String {
+    let clock = clock / 1e9;
     match language {
-        Language::En => format!(
-            "at least {wavefronts} wavefronts, one per clock and multiprocessor at {clock:.2} GHz: at most {attainable:.2} TFLOP/s"
-        ),
-        Language::Zh => format!(
-            "至少 {wavefronts} 个波前，每个流多处理器每周期一个，频率 {clock:.2} GHz：至多 {attainable:.2} TFLOP/s"
-        ),
+        Language::En => {
+            let bound = attainable.map_or_else(
+                || "no limit below that of arithmetic".to_owned(),
+                |attainable| format!("at most {:.2} TFLOP/s", attainable / 1e12),
+            );
+            format!("at least {wavefronts} wavefronts, one per clock and multiprocessor at {clock:.2} GHz: {bound}")
+        }
+        Language::Zh => {
+            let bound = attainable.map_or_else(
+                || "不会先于算力成为限制".to_owned(),
+                |attainable| format!("至多 {:.2} TFLOP/s", attainable / 1e12),
+            );
+            format!("至少 {wavefronts} 个波前，每个流多处理器每周期一个，频率 {clock:.2} GHz：{bound}")
+        }
     }
 }
 
