@@ -397,6 +397,15 @@ impl Gemm {
         Ok(Some(Prepared { module, shape, arguments: [a, b, c, m, n, k] }))
     }
 
+    /// Loads the module of `kernel` ahead of its first product, which would otherwise do it.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if the device rejects the module.
+    pub fn load(&self, kernel: &Kernel) -> Result<(), GemmError> {
+        self.module(kernel.architecture).map(|_| ())
+    }
+
     fn module(&self, architecture: Architecture) -> Result<ModuleId, GemmError> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {

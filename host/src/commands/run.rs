@@ -20,7 +20,11 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     // A simulated launch takes seconds and its time says nothing of a GPU; one is enough.
     let timing = if gemm.device().is_simulator() { Timing::Once } else { Timing::Batches { batches: 7, launches: 20 } };
 
-    let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(size, size), (size, size)], seed)).expect("two shapes");
+    // The module is read or compiled while the matrices are drawn.
+    let shapes = [(size, size), (size, size)];
+    let (loaded, matrices) = rayon::join(|| gemm.load(kernel), || matrix::random_normals(&shapes, seed));
+    loaded?;
+    let [a, b] = <[_; 2]>::try_from(matrices).expect("two shapes");
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;
