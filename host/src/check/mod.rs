@@ -41,8 +41,7 @@ pub struct Checked {
 impl Checked {
     /// Whether a launch didn't come to its end, so that its product can't be whole.
     pub fn was_stopped(&self) -> bool {
-        let ends = |kind| matches!(kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault);
-        self.problems.iter().any(|problem| ends(problem.kind))
+        self.problems.iter().any(|problem| problem.kind.ends_the_kernel())
     }
 
     /// Whether nothing was found and the products are right.

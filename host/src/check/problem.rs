@@ -38,6 +38,11 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// Whether it stopped the kernel before its end.
+    pub fn ends_the_kernel(self) -> bool {
+        matches!(self, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault)
+    }
+
     /// Whether a barrier is in the wrong place. Hazards may follow from that.
     pub fn is_about_barriers(self) -> bool {
         matches!(self, ProblemKind::DivergentBarrier | ProblemKind::DivergentWarp | ProblemKind::DifferentBarriers)

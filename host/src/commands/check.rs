@@ -25,8 +25,6 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
             !shape.contains(&0),
             "an empty product launches nothing, so there is nothing to check: choose larger sizes"
         );
-    }
-    if let Some(shape) = given {
         ensure_product_fits(shape, SHADOW_BYTES)?;
     }
     start_workers()?;

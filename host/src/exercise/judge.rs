@@ -259,15 +259,12 @@ impl Evidence<'_> {
 
     /// What stopped the kernel before its end.
     fn end(&self) -> Option<Verdict> {
-        self.other(|problem| matches!(problem.kind, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault))
+        self.other(|problem| problem.kind.ends_the_kernel())
     }
 
     /// A barrier that only some threads come to.
     fn uneven_barrier(&self) -> Option<Verdict> {
-        let problem = self.find(|problem| {
-            use ProblemKind::{DifferentBarriers, DivergentBarrier, DivergentWarp};
-            matches!(problem.kind, DivergentBarrier | DivergentWarp | DifferentBarriers)
-        })?;
+        let problem = self.find(|problem| problem.kind.is_about_barriers())?;
         // Of two barriers that threads take for one, it's the one that fewer threads came to.
         let events = [Some(&problem.first), problem.second.as_ref()].into_iter().flatten();
         let lines = events.filter_map(|event| event.source.as_ref().map(|source| source.line));
