@@ -1,25 +1,62 @@
-//! The PTX of `gpu-kernels`, built by `build.rs` and carried inside the binary: one module per architecture level.
+//! The PTX of the kernel crates, built by `build.rs` and carried inside the binary: one module per crate and architecture
+//! level.
 
 use gpu_kernels::Architecture;
+
+/// The crate that a module was built from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The lessons, `gpu-kernels`.
+    Book,
+    /// `gpu-kernels/production`.
+    Production,
+}
 
 /// One PTX module.
 #[derive(Clone, Copy, Debug)]
 pub struct PtxModule {
-    /// The level it was built for: GPUs of this generation and later can run it.
+    /// What users call it: the level, behind the crate's name where that isn't the book.
+    pub name: &'static str,
+    /// The crate it was built from.
+    pub source: Source,
+    /// The level it was built for: GPUs of this generation and later can run it. It has the kernels of that level only.
     pub architecture: Architecture,
     /// Its text.
     pub text: &'static str,
 }
 
-/// Every module of the crate, lowest level first.
-pub const MODULES: &[PtxModule] = &[PtxModule {
-    architecture: Architecture::Compute70,
-    text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_70.ptx")),
-}];
+/// Every module of this build: the book's, lowest level first, then the production kernels'.
+pub const MODULES: &[PtxModule] = &[
+    PtxModule {
+        name: "compute_70",
+        source: Source::Book,
+        architecture: Architecture::Compute70,
+        text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_70.ptx")),
+    },
+    PtxModule {
+        name: "compute_80",
+        source: Source::Book,
+        architecture: Architecture::Compute80,
+        text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_80.ptx")),
+    },
+    PtxModule {
+        name: "production_compute_80",
+        source: Source::Production,
+        architecture: Architecture::Compute80,
+        text: include_str!(concat!(env!("OUT_DIR"), "/production_kernels_compute_80.ptx")),
+    },
+];
 
-/// The module that holds the kernels of one level.
+/// The module that holds the book's kernels of one level.
 ///
 /// Returns `None` for a level that this build doesn't have.
 pub fn module_for(architecture: Architecture) -> Option<&'static PtxModule> {
-    MODULES.iter().find(|module| module.architecture == architecture)
+    module(Source::Book, architecture)
+}
+
+/// The module that holds a crate's kernels of one level.
+///
+/// Returns `None` for a level that the crate isn't built for.
+pub fn module(source: Source, architecture: Architecture) -> Option<&'static PtxModule> {
+    MODULES.iter().find(|module| module.source == source && module.architecture == architecture)
 }
