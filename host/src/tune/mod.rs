@@ -1,0 +1,3 @@
+//! Tuning.
+pub mod class;
+pub mod file;
