@@ -1,3 +1,4 @@
 //! Tuning.
 pub mod class;
+pub mod contest;
 pub mod file;
