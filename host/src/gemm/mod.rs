@@ -20,9 +20,12 @@ mod launch;
 mod matrix;
 mod product;
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Mutex, PoisonError},
+};
 
-use gpu_kernels::{Architecture, Kernel};
+use gpu_kernels::Kernel;
 
 pub use self::{
     error::GemmError,
@@ -49,8 +52,10 @@ pub struct Gemm {
 /// What has been loaded so far.
 #[derive(Debug, Default)]
 struct Loaded {
-    modules: Vec<(Architecture, ModuleId)>,
-    kernels: Vec<(Architecture, &'static str, LoadedKernel)>,
+    /// The caller's module.
+    module: Option<ModuleId>,
+    /// Kernels by their entries.
+    kernels: Vec<(&'static str, LoadedKernel)>,
 }
 
 impl Gemm {
@@ -69,11 +74,11 @@ impl Gemm {
         Gemm { device, ptx: Some(ptx), loaded: Mutex::default() }
     }
 
-    /// The PTX module with the kernels of an architecture.
-    pub fn ptx(&self, architecture: Architecture) -> &str {
+    /// The PTX module that is loaded for a kernel: the caller's, or one with that kernel alone.
+    pub fn ptx(&self, kernel: &Kernel) -> Cow<'_, str> {
         let own =
-            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
-        self.ptx.as_deref().unwrap_or_else(own)
+            || ptx::of_entry(kernel.entry).expect("every kernel of the lists is in a module of this build").into();
+        self.ptx.as_deref().map_or_else(own, Cow::Borrowed)
     }
 
     /// The device.
@@ -91,22 +96,20 @@ impl Gemm {
     }
 
     fn loaded_kernel(&self, kernel: &Kernel) -> Result<LoadedKernel, GemmError> {
-        let Kernel { architecture, entry, .. } = *kernel;
+        let entry = kernel.entry;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let Loaded { modules, kernels } = &mut *loaded;
-        if let Some((.., kernel)) = kernels.iter().find(|known| (known.0, known.1) == (architecture, entry)) {
+        let Loaded { module, kernels } = &mut *loaded;
+        if let Some((_, kernel)) = kernels.iter().find(|(known, _)| *known == entry) {
             return Ok(kernel.clone());
         }
-        let module = match modules.iter().find(|(level, _)| *level == architecture) {
-            Some((_, module)) => *module,
-            None => {
-                let module = self.device.load_module(self.ptx(architecture))?;
-                modules.push((architecture, module));
-                module
-            }
+        // A module of the caller's is loaded once for all kernels.
+        let of_kernel = match module.filter(|_| self.ptx.is_some()) {
+            Some(module) => module,
+            None => self.device.load_module(&self.ptx(kernel))?,
         };
-        let kernel = self.device.kernel(module, entry)?;
-        kernels.push((architecture, entry, kernel.clone()));
+        *module = Some(of_kernel);
+        let kernel = self.device.kernel(of_kernel, entry)?;
+        kernels.push((entry, kernel.clone()));
         Ok(kernel)
     }
 }

@@ -5,20 +5,34 @@
 pub enum Architecture {
     /// Compute capability 7.0 (Volta, 2017) and everything after it.
     Compute70,
+    /// Compute capability 8.0 (Ampere, 2020) and everything after it: asynchronous copies to shared memory, and barriers
+    /// that live there.
+    Compute80,
 }
 
 impl Architecture {
+    /// Every level, lowest first.
+    pub const ALL: &'static [Architecture] = &[Architecture::Compute70, Architecture::Compute80];
+
     /// The compute capability as (major, minor), the way drivers report it.
     pub const fn compute_capability(self) -> (u32, u32) {
         match self {
             Architecture::Compute70 => (7, 0),
+            Architecture::Compute80 => (8, 0),
         }
+    }
+
+    /// The compute capability times ten, as names of levels have it: 70 for 7.0.
+    pub const fn level(self) -> u32 {
+        let (major, minor) = self.compute_capability();
+        10 * major + minor
     }
 
     /// The name of the PTX level, such as `compute_70`.
     pub const fn name(self) -> &'static str {
         match self {
             Architecture::Compute70 => "compute_70",
+            Architecture::Compute80 => "compute_80",
         }
     }
 }
