@@ -51,16 +51,13 @@ impl Plan {
     pub fn new(kernel: &'static Kernel) -> Plan {
         Plan { kernel, splits: 1, group: 1 }
     }
-
-    /// Elements of workspace for partial sums that a product of these sizes needs.
-    pub fn workspace_elements(&self, m: usize, n: usize, batch: usize) -> u128 {
-        if self.splits <= 1 { 0 } else { u128::from(self.splits) * m as u128 * n as u128 * batch as u128 }
-    }
 }
 
 /// The plan for a product when its caller has none.
 pub fn plan(problem: &Problem, _machine: Machine) -> Plan {
-    Plan::new(choose(problem.m, problem.n, problem.k))
+    let kernel =
+        if problem.plain { choose(problem.m, problem.n, problem.k) } else { &gpu_kernels::general_tiled::KERNEL };
+    Plan::new(kernel)
 }
 
 /// A kernel name that is in no list.

@@ -642,6 +642,29 @@ impl<'a> Operand<'a> {
         Operand { rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride, ..self }
     }
 
+    /// A batch without its first `products` matrices; the same if it isn't one.
+    pub(super) fn from_product(self, products: usize) -> Operand<'a> {
+        let place = match self.place {
+            Place::One(_) => self.place,
+            Place::Strided { address, stride, count } => {
+                let address = address + (products * stride * size_of::<f32>()) as u64;
+                Place::Strided { address, stride, count: count - products }
+            }
+            Place::Listed { regions, addresses, aligned } => {
+                let addresses = addresses + (products * size_of::<u64>()) as u64;
+                Place::Listed { regions: &regions[products..], addresses, aligned }
+            }
+        };
+        Operand { place, ..self }
+    }
+
+    /// A part of the matrix for product `index` of a batch.
+    pub(super) fn part(self, index: usize, rows: Range<usize>, columns: Range<usize>) -> Operand<'a> {
+        let offset = rows.start * self.row_stride + columns.start * self.column_stride;
+        let place = Place::One(self.place.address(index) + (offset * size_of::<f32>()) as u64);
+        Operand { rows: rows.len(), columns: columns.len(), place, ..self }
+    }
+
     /// Whether its rows are contiguous and follow each other without gaps. (Where there's only one, or nothing, there
     /// are no gaps.)
     pub(super) fn is_packed(&self) -> bool {
@@ -653,7 +676,9 @@ impl<'a> Operand<'a> {
     pub(super) fn layout(&self) -> Layout {
         let by_columns = self.column_stride != 1;
         let leading = if by_columns { self.column_stride } else { self.row_stride };
-        let aligned = leading.is_multiple_of(4)
+        let contiguous = if by_columns { self.rows } else { self.columns };
+        let aligned = contiguous.is_multiple_of(4)
+            && leading.is_multiple_of(4)
             && match self.place {
                 Place::One(address) => address.is_multiple_of(16),
                 Place::Strided { address, stride, .. } => address.is_multiple_of(16) && stride.is_multiple_of(4),

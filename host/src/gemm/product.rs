@@ -104,7 +104,7 @@ impl<'a> Product<'a> {
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
             let plan = self.plan.unwrap_or_else(|| plan::plan(&problem, self.gemm.device().machine()));
-            launch::workspace_elements(&plan, m, n, count) * size_of::<f32>() as u128
+            launch::workspace_elements(&plan, m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
         Ok(u64::try_from(most).unwrap_or(u64::MAX))
