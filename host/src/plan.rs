@@ -1,6 +1,6 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{KERNELS, Kernel};
+use gpu_kernels::{KERNELS, Kernel, Signature};
 
 use crate::device::Machine;
 
@@ -58,6 +58,18 @@ pub fn plan(problem: &Problem, _machine: Machine) -> Plan {
     let kernel =
         if problem.plain { choose(problem.m, problem.n, problem.k) } else { &gpu_kernels::general_tiled::KERNEL };
     Plan::new(kernel)
+}
+
+/// Every plan for a product that may be worth its while, the likeliest first: [`plan`]'s own, then those that `tune`
+/// compares it with.
+pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
+    let own = plan(problem, machine);
+    let can = |kernel: &&Kernel| {
+        kernel.architecture.compute_capability() <= machine.compute_capability
+            && (problem.plain || kernel.signature == Signature::Call)
+            && kernel.name != own.kernel.name
+    };
+    std::iter::once(own).chain(KERNELS.iter().filter(can).map(Plan::new)).collect()
 }
 
 /// A kernel name that is in no list.
