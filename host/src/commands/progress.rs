@@ -38,11 +38,7 @@ pub fn spinning<T>(message: impl Into<Cow<'static, str>>, work: impl FnOnce() ->
 }
 
 /// Does `work`, which says how many of how many `things` are done, under a bar.
-pub fn counting<T>(
-    message: &'static str,
-    things: &'static str,
-    work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T,
-) -> T {
+pub fn counting<T>(message: &'static str, things: &'static str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
     let style = format!("{{msg}} {{wide_bar}} {{pos}} of {{len}} {things}, {{eta}} left");
     let style = ProgressStyle::with_template(&style).expect("the template is right");
     let (done, total) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -143,7 +143,11 @@ mod tests {
     #[test]
     fn squares_of_packed_matrices_are_tuned_first_and_no_class_twice() {
         let classes = Class::all();
-        assert!(classes[..SIZES.len()].iter().all(|class| class.m == class.n && class.n == class.k), "{:?}", &classes[..9]);
+        assert!(
+            classes[..SIZES.len()].iter().all(|class| class.m == class.n && class.n == class.k),
+            "{:?}",
+            &classes[..9]
+        );
         assert!(classes[..SIZES.len()].iter().all(|class| class.a == Layout::Rows && class.b == Layout::Rows));
         let mut sorted = classes.clone();
         sorted.sort_unstable();

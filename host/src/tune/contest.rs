@@ -27,10 +27,7 @@ pub struct Outcome {
 /// # Errors
 ///
 /// What `time` fails with.
-pub fn fastest<E>(
-    contenders: usize,
-    mut time: impl FnMut(usize) -> Result<f64, E>,
-) -> Result<Option<Outcome>, E> {
+pub fn fastest<E>(contenders: usize, mut time: impl FnMut(usize) -> Result<f64, E>) -> Result<Option<Outcome>, E> {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); contenders];
     let mut left: Vec<usize> = (0..contenders).collect();
     for (heat, factor) in DROPPED.into_iter().enumerate() {
@@ -49,7 +46,8 @@ pub fn fastest<E>(
         let best = left.iter().map(|&contender| median(&times[contender])).fold(f64::INFINITY, f64::min);
         left.retain(|&contender| contender == 0 || median(&times[contender]) <= best * factor);
     }
-    let Some(&fastest) = left.iter().min_by(|&&one, &&other| median(&times[one]).total_cmp(&median(&times[other]))) else {
+    let Some(&fastest) = left.iter().min_by(|&&one, &&other| median(&times[one]).total_cmp(&median(&times[other])))
+    else {
         return Ok(None);
     };
     let first_time = median(&times[0]);

@@ -59,7 +59,9 @@ const CHECKED_SIZES: [usize; 3] = [259, 262, 133];
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     /// The simulator.
-    #[error("there is nothing to tune on the simulator: a tuning is made of times on a GPU, and a simulator's mean nothing")]
+    #[error(
+        "there is nothing to tune on the simulator: a tuning is made of times on a GPU, and a simulator's mean nothing"
+    )]
     Simulator,
     /// The file.
     #[error(transparent)]
@@ -106,12 +108,7 @@ pub struct Tuning {
 /// # Errors
 ///
 /// [`TuneError`] on the simulator, if memory doesn't suffice, a launch fails, or the file can't be written.
-pub fn tune(
-    gemm: &Gemm,
-    folder: &Path,
-    time: Duration,
-    progress: impl FnMut(Progress),
-) -> Result<Tuning, TuneError> {
+pub fn tune(gemm: &Gemm, folder: &Path, time: Duration, progress: impl FnMut(Progress)) -> Result<Tuning, TuneError> {
     let key = Key::new(&gemm.device().info()).ok_or(TuneError::Simulator)?;
     tune_classes(gemm, key, Class::all(), folder, time, progress)
 }

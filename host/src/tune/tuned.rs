@@ -67,7 +67,9 @@ impl Tuned {
     }
 
     fn shipped(key: &Key) -> Tuned {
-        shipped_for(key).first().map_or_else(Tuned::none, |file| Tuned { origin: Origin::Shipped, ..Tuned::of_file(file) })
+        shipped_for(key)
+            .first()
+            .map_or_else(Tuned::none, |file| Tuned { origin: Origin::Shipped, ..Tuned::of_file(file) })
     }
 
     /// The winners that this build has; those that the model would choose anyway say nothing.
@@ -140,7 +142,10 @@ mod tests {
         let tuned = Tuned::of_file(&file);
         assert_eq!(tuned.len(), 1);
         let name = |m| tuned.winner(&problem(m)).map(|kernel| kernel.name);
-        assert_eq!([name(1024), name(1400), name(512), name(256), name(4096)], [Some("naive"), Some("naive"), None, None, None]);
+        assert_eq!(
+            [name(1024), name(1400), name(512), name(256), name(4096)],
+            [Some("naive"), Some("naive"), None, None, None]
+        );
         assert!(tuned.winner(&Problem { batch: 2, ..problem(1024) }).is_none());
         let columns = plan::Layout { by_columns: true, aligned: true };
         assert!(tuned.winner(&Problem { a: columns, ..problem(1024) }).is_none());
