@@ -1,4 +1,4 @@
-//! Launches of one kernel, by whoever compares or watches kernels: C = A B, as the kernels of the book take it.
+//! Launches of a given kernel, by whoever compares or watches kernels: C = A B, which every kernel can compute.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ptx_simulator::{LaunchConfig, observe::Observer};
 
 use super::{
     DeviceMatrix, Gemm, GemmError,
-    launch::{Launcher, Multiplication},
+    launch::{Launcher, Manner, Multiplication},
 };
 use crate::device::{Argument, DeviceError, KernelResources, LoadedKernel, launch_config};
 
@@ -42,7 +42,8 @@ impl Gemm {
         c: DeviceMatrix<'_>,
     ) -> Result<(), GemmError> {
         let Some(product) = self.plain(a, b, c)? else { return Ok(()) };
-        self.launch_plain(&product, kernel, self.device().default_stream())
+        let manner = Manner { kernel, splits: 1, group: 1 };
+        self.launch_without_workspace(&product, &manner, &mut self.device().default_stream())
     }
 
     /// Like [`enqueue`](Gemm::enqueue) on the simulator, with an observer that `watch` makes for the launch. `None` if
@@ -61,7 +62,8 @@ impl Gemm {
     ) -> Result<Option<O>, GemmError> {
         let Some(product) = self.plain(a, b, c)? else { return Ok(None) };
         let mut watcher = Watcher { watch: Some(watch), observer: None };
-        self.launch_plain(&product, kernel, &mut watcher)?;
+        let manner = Manner { kernel, splits: 1, group: 1 };
+        self.launch_without_workspace(&product, &manner, &mut watcher)?;
         Ok(watcher.observer)
     }
 
@@ -87,7 +89,7 @@ struct Watcher<F, O> {
     observer: Option<O>,
 }
 
-impl<F: FnOnce(&Arc<ptx_simulator::Module>, &LaunchConfig) -> O, O: Observer> Launcher for &mut Watcher<F, O> {
+impl<F: FnOnce(&Arc<ptx_simulator::Module>, &LaunchConfig) -> O, O: Observer> Launcher for Watcher<F, O> {
     unsafe fn launch(
         &mut self,
         kernel: &LoadedKernel,

@@ -53,13 +53,6 @@ impl<'a> Multiplication<'a> {
         b: Operand<'a>,
         c: Operand<'a>,
     ) -> Result<Option<Multiplication<'a>>, GemmError> {
-        let (m, n, k) = (a.rows, b.columns, a.columns);
-        if b.rows != k {
-            return Err(GemmError::InnerSizesDiffer { a_rows: m, a_columns: k, b_rows: b.rows, b_columns: n });
-        }
-        if (c.rows, c.columns) != (m, n) {
-            return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
-        }
         let count = c.place.count().unwrap_or(1);
         for (input, operand) in [("A", &a), ("B", &b)] {
             if let Some(length) = operand.place.count()
@@ -68,6 +61,17 @@ impl<'a> Multiplication<'a> {
                 return Err(GemmError::BatchLength { input, count: length, c: count });
             }
         }
+        // An empty list doesn't even know its matrices' sizes.
+        if count == 0 {
+            return Ok(None);
+        }
+        let (m, n, k) = (a.rows, b.columns, a.columns);
+        if b.rows != k {
+            return Err(GemmError::InnerSizesDiffer { a_rows: m, a_columns: k, b_rows: b.rows, b_columns: n });
+        }
+        if (c.rows, c.columns) != (m, n) {
+            return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
+        }
         for (what, operand) in [("A", &a), ("B", &b), ("C", &c)] {
             if !operand.is_on(device) {
                 return Err(DeviceError::OtherDevice { what }.into());
@@ -75,7 +79,7 @@ impl<'a> Multiplication<'a> {
         }
         // Without products of A and B they aren't looked at.
         let (alpha, k) = if alpha == 0.0 || k == 0 { (0.0, 0) } else { (alpha, k) };
-        if m == 0 || n == 0 || count == 0 || (k == 0 && beta == 1.0) {
+        if m == 0 || n == 0 || (k == 0 && beta == 1.0) {
             return Ok(None);
         }
         let product = Multiplication { m, n, k, alpha, beta, a, b, c, count };
@@ -148,11 +152,12 @@ impl Launcher for &Stream {
     }
 }
 
-/// Where a launch's splits leave their sums.
+/// How to launch a product: a [`Plan`] with any kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Workspace {
-    pub(super) address: u64,
-    pub(super) elements: usize,
+pub(super) struct Manner<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) splits: u32,
+    pub(super) group: u32,
 }
 
 impl Gemm {
@@ -164,12 +169,10 @@ impl Gemm {
         workspace: Option<&DeviceBuffer<f32>>,
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
-        if plan.kernel.signature == Signature::Plain {
-            return self.launch_plain(product, plan.kernel, stream);
-        }
         let needed = workspace_elements(plan, product.m, product.n, product.k, product.count);
+        let plan = &Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group };
         if needed == 0 {
-            return self.launch_call(product, plan, None, &mut stream);
+            return self.launch_without_workspace(product, plan, &mut stream);
         }
         let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
         if let Some(buffer) = workspace {
@@ -179,23 +182,35 @@ impl Gemm {
             if needed > buffer.len() as u128 {
                 return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
             }
-            let workspace = Workspace { address: buffer.address(), elements: buffer.len() };
-            return self.launch_call(product, plan, Some(workspace), &mut stream);
+            return self.launch_call(product, plan, Some(buffer.address()), &mut stream);
         }
         // Held until all launches are enqueued: another thread's must not come between those that write the sums and
         // those that read them.
         let mut scratch = stream.scratch();
         let elements = usize::try_from(needed).unwrap_or(usize::MAX);
         let address = scratch.at_least(stream, elements)?;
-        self.launch_call(product, plan, Some(Workspace { address, elements }), &mut stream)
+        self.launch_call(product, plan, Some(address), &mut stream)
+    }
+
+    /// Launches `product` with a kernel of either signature that needs no workspace.
+    pub(super) fn launch_without_workspace(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        match manner.kernel.signature {
+            Signature::Plain => self.launch_plain(product, manner.kernel, launcher),
+            Signature::Call => self.launch_call(product, manner, None, launcher),
+        }
     }
 
     /// Launches `product` with a general kernel, piece by piece where its sizes or its batch don't fit into one launch.
-    pub(super) fn launch_call(
+    fn launch_call(
         &self,
         product: &Multiplication<'_>,
-        plan: &Plan,
-        workspace: Option<Workspace>,
+        plan: &Manner<'_>,
+        workspace: Option<u64>,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
@@ -235,14 +250,14 @@ impl Gemm {
     fn launch_piece(
         &self,
         product: &Multiplication<'_>,
-        plan: &Plan,
-        workspace: Option<Workspace>,
+        plan: &Manner<'_>,
+        workspace: Option<u64>,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
         // Without anything to sum up, the kernel that does least.
         let kernel = if k == 0 { &general_tiled::KERNEL } else { plan.kernel };
-        let (k_per_split, splits) = split(plan, k);
+        let (k_per_split, splits) = split(kernel, plan.splits, k);
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let shape = LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape };
         let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
@@ -254,11 +269,11 @@ impl Gemm {
         let call = Call {
             a: pointer(a_first),
             b: pointer(b_first),
-            c: pointer(c_first).cast_mut(),
+            c: pointer::<f32>(c_first).cast_mut(),
             a_list: pointer(a_list),
             b_list: pointer(b_list),
             c_list: pointer(c_list),
-            workspace: pointer(workspace.map_or(0, |workspace| workspace.address)).cast_mut(),
+            workspace: pointer::<f32>(workspace.unwrap_or(0)).cast_mut(),
             a_row: a.row_stride as u64,
             a_column: a.column_stride as u64,
             b_row: b.row_stride as u64,
@@ -284,11 +299,11 @@ impl Gemm {
     }
 
     /// Launches `product` with a kernel of the book, once for every matrix of a batch.
-    pub(super) fn launch_plain(
+    fn launch_plain(
         &self,
         product: &Multiplication<'_>,
         kernel: &Kernel,
-        mut launcher: impl Launcher,
+        launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, .. } = *product;
         if let Some((matrix, _)) = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed())
@@ -313,20 +328,21 @@ impl Gemm {
 }
 
 /// How much of K each split takes and how many splits that makes, none of them empty.
-fn split(plan: &Plan, k: usize) -> (u32, u32) {
-    let step = plan.kernel.tile.k as usize;
-    let per_split = k.div_ceil(plan.splits.max(1) as usize).next_multiple_of(step).max(step);
+fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
+    let step = kernel.tile.k as usize;
+    let per_split = k.div_ceil(splits.max(1) as usize).next_multiple_of(step).max(step);
     (per_split as u32, k.div_ceil(per_split).max(1) as u32)
 }
 
 /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
 /// as one launch takes.
 pub(super) fn workspace_elements(plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
-    let (_, splits) = split(plan, k.min(MOST));
+    let (_, splits) = split(plan.kernel, plan.splits, k.min(MOST));
     if splits == 1 {
         return 0;
     }
-    let (m, n, at_once) = if m.max(n).max(k) <= MOST { (m, n, count.min(MOST_BATCH)) } else { (m.min(MOST), n.min(MOST), 1) };
+    let (m, n, at_once) =
+        if m.max(n).max(k) <= MOST { (m, n, count.min(MOST_BATCH)) } else { (m.min(MOST), n.min(MOST), 1) };
     u128::from(splits) * m as u128 * n as u128 * at_once as u128
 }
 

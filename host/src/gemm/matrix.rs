@@ -51,16 +51,7 @@ impl<'a> Region<'a> {
         columns: usize,
         leading: usize,
     ) -> Result<Region<'a>, GemmError> {
-        if leading < columns {
-            return Err(GemmError::LeadingDimension { columns, leading });
-        }
-        let region = Region { buffer, offset, rows, columns, leading, transposed: false };
-        let end = region.span().and_then(|span| span.checked_add(offset));
-        if end.is_some_and(|end| end <= buffer.len()) {
-            Ok(region)
-        } else {
-            Err(GemmError::OutsideBuffer { offset, rows, columns, available: buffer.len() })
-        }
+        Ok(Batch::new(buffer, offset, [1, 0], rows, columns, leading)?.first)
     }
 
     /// Elements from the first to the last, both included; `None` if they can't be counted.
@@ -317,21 +308,27 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(first: Region<'a>, count: usize, stride: usize) -> Result<Batch<'a>, GemmError> {
-        let last = match count.checked_sub(1) {
-            Some(last) => last.checked_mul(stride),
-            None => Some(0),
-        };
-        let end = last.zip(first.span()).and_then(|(last, span)| last.checked_add(span)?.checked_add(first.offset));
-        let (offset, rows, columns, available) = (first.offset, first.rows, first.columns, first.buffer.len());
-        match end {
-            Some(end) if end <= available => Ok(Batch { first, count, stride }),
-            _ => Err(GemmError::OutsideBuffer {
-                offset: offset.saturating_add(last.unwrap_or(usize::MAX)),
-                rows,
-                columns,
-                available,
-            }),
+    fn new(
+        buffer: &'a DeviceBuffer<f32>,
+        offset: usize,
+        [count, stride]: [usize; 2],
+        rows: usize,
+        columns: usize,
+        leading: usize,
+    ) -> Result<Batch<'a>, GemmError> {
+        if leading < columns {
+            return Err(GemmError::LeadingDimension { columns, leading });
+        }
+        let first = Region { buffer, offset, rows, columns, leading, transposed: false };
+        // No matrices, no elements.
+        let Some(others) = count.checked_sub(1) else { return Ok(Batch { first, count, stride }) };
+        let last = others.checked_mul(stride).and_then(|elements| elements.checked_add(offset));
+        let end = last.zip(first.span()).and_then(|(last, span)| last.checked_add(span));
+        if end.is_some_and(|end| end <= buffer.len()) {
+            Ok(Batch { first, count, stride })
+        } else {
+            let offset = last.unwrap_or(usize::MAX);
+            Err(GemmError::OutsideBuffer { offset, rows, columns, available: buffer.len() })
         }
     }
 
@@ -437,8 +434,7 @@ impl<'a> DeviceMatrices<'a> {
         columns: usize,
         leading: usize,
     ) -> Result<DeviceMatrices<'a>, GemmError> {
-        let first = Region::new(buffer, offset, rows, columns, leading)?;
-        Ok(DeviceMatrices(Batch::new(first, count, stride)?))
+        Ok(DeviceMatrices(Batch::new(buffer, offset, [count, stride], rows, columns, leading)?))
     }
 
     batch_methods!(DeviceMatrices);
@@ -477,8 +473,7 @@ impl<'a> DeviceMatricesMut<'a> {
         columns: usize,
         leading: usize,
     ) -> Result<DeviceMatricesMut<'a>, GemmError> {
-        let first = Region::new(buffer, offset, rows, columns, leading)?;
-        let batch = Batch::new(first, count, stride)?;
+        let batch = Batch::new(buffer, offset, [count, stride], rows, columns, leading)?;
         if batch.is_disjoint() {
             Ok(DeviceMatricesMut(batch))
         } else {
