@@ -53,12 +53,34 @@ pub enum Command {
     Exercise(ExerciseArguments),
     /// Compare tiles of 8, 16, 32 and 64: what each takes and costs, and on a GPU how fast it is beside cuBLAS.
     Sweep(SweepArguments),
+    /// Time the kernels on the GPU here and keep the fastest for each class of products.
+    Tune(TuneArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
     Info,
     /// Print the PTX of the kernels, as the GPU's driver and the simulator get it.
     Ptx(PtxArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct TuneArguments {
+    /// The longest that it may take; what is left then is tuned the next time.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, conflicts_with_all = ["show", "reset"])]
+    pub minutes: f64,
+
+    /// Show what is known instead.
+    #[arg(long, conflicts_with = "reset")]
+    pub show: bool,
+
+    /// Forget what was found for this GPU, driver and build.
+    #[arg(long)]
+    pub reset: bool,
+
+    /// The folder for tunings; GEMM_TUNE_DIR, else rust-gemm in the user's cache folder, if left out. Products are planned
+    /// with what is there only if GEMM_TUNE_DIR names it.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -34,4 +34,5 @@ pub mod plan;
 pub mod ptx;
 pub mod report;
 pub mod sweep;
+pub mod tune;
 pub mod verify;

@@ -11,6 +11,7 @@ mod progress;
 mod ptx;
 mod run;
 mod sweep;
+mod tune;
 
 use anyhow::{anyhow, bail};
 use host::{
@@ -42,6 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Explain(arguments)) => render(explain::run(arguments, common)?, common.json),
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
         Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
+        Some(Command::Tune(arguments)) => render(tune::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

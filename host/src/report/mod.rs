@@ -7,6 +7,7 @@ mod explain;
 mod product;
 mod sweep;
 mod table;
+mod tune;
 
 use std::borrow::Cow;
 
@@ -20,6 +21,7 @@ pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
 pub use product::{GemmReport, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
+pub use tune::{TuneAct, TuneReport, TuningFacts};
 
 /// The result of a command.
 pub trait Report: Serialize {
