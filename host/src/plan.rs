@@ -1,8 +1,8 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{KERNELS, Kernel};
+use gpu_kernels::{KERNELS, Kernel, Signature};
 
-use crate::device::Machine;
+use crate::{device::Machine, verify::Order};
 
 /// What of a product decides which kernel suits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +50,19 @@ impl Plan {
     /// A plan with nothing but a kernel.
     pub fn new(kernel: &'static Kernel) -> Plan {
         Plan { kernel, splits: 1, group: 1 }
+    }
+
+    /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
+    pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
+        self.kernel.blocks(m, n, k) * u64::from(self.splits)
+    }
+
+    /// The order in which the products of an element are added up.
+    pub fn order(&self) -> Order {
+        match self.kernel.signature {
+            Signature::Plain => Order::Ascending,
+            Signature::Call => Order::Any,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     device::{DeviceBuffer, Stream},
-    plan::{self, Plan},
+    plan::Plan,
 };
 
 /// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
@@ -91,7 +91,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.plan.unwrap_or_else(|| plan::plan(&problem, self.gemm.device().machine())))
+        Ok(self.plan.unwrap_or_else(|| self.gemm.plan(&problem)))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -103,7 +103,7 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.plan.unwrap_or_else(|| plan::plan(&problem, self.gemm.device().machine()));
+            let plan = self.plan.unwrap_or_else(|| self.gemm.plan(&problem));
             launch::workspace_elements(&plan, m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
@@ -140,7 +140,7 @@ impl<'a> Product<'a> {
         let Some(product) = Multiplication::new(gemm.device(), (alpha, beta), a, b, c.into().0)? else {
             return Ok(());
         };
-        let plan = plan.unwrap_or_else(|| plan::plan(&product.problem(), gemm.device().machine()));
+        let plan = plan.unwrap_or_else(|| gemm.plan(&product.problem()));
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }
