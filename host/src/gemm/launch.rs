@@ -19,12 +19,20 @@ use crate::{
     plan::{Plan, Problem},
 };
 
-/// The largest size of a product in one launch, whose kernels count with 32 bits: large enough that hardly anything is cut,
-/// a multiple of every tile, and with room for what goes past an edge.
-const MOST: usize = 1 << 30;
+/// What one launch can take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The largest m, n and k.
+    pub(super) size: usize,
+    /// The most products.
+    pub(super) batch: usize,
+}
 
-/// The most products in one launch, along the grid's z.
-const MOST_BATCH: usize = MAX_GRID_YZ as usize;
+impl Limits {
+    /// Kernels count with 32 bits. 2^30 is so large that hardly anything is cut, is a multiple of every tile, and leaves
+    /// room for what goes past an edge. A grid has so many blocks along z.
+    pub(super) const OF_KERNELS: Limits = Limits { size: 1 << 30, batch: MAX_GRID_YZ as usize };
+}
 
 /// A product that is ready to launch.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +181,7 @@ impl Gemm {
         workspace: Option<&DeviceBuffer<f32>>,
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
-        let needed = workspace_elements(plan, product.m, product.n, product.k, product.count);
+        let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
         let plan = &Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group };
         if needed == 0 {
             return self.launch_without_workspace(product, plan, &mut stream);
@@ -218,8 +226,9 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
-        if m.max(n).max(k) <= MOST {
-            return pieces(count, MOST_BATCH).try_for_each(|batch| {
+        let Limits { size, batch } = self.limits;
+        if m.max(n).max(k) <= size {
+            return pieces(count, batch).try_for_each(|batch| {
                 let [a, b, c] = [a, b, c].map(|operand| operand.from_product(batch.start));
                 let piece = Multiplication { a, b, c, count: batch.len(), ..*product };
                 self.launch_piece(&piece, plan, workspace, launcher)
@@ -227,9 +236,9 @@ impl Gemm {
         }
         // One product of the batch after the other, since addresses in a list can't be moved to a piece.
         for index in 0..count {
-            for rows in pieces(m, MOST) {
-                for columns in pieces(n, MOST) {
-                    for places in pieces(k, MOST) {
+            for rows in pieces(m, size) {
+                for columns in pieces(n, size) {
+                    for places in pieces(k, size) {
                         let piece = Multiplication {
                             m: rows.len(),
                             n: columns.len(),
@@ -248,6 +257,18 @@ impl Gemm {
             }
         }
         Ok(())
+    }
+
+    /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
+    /// as one launch takes.
+    pub(super) fn workspace_elements(&self, plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
+        let Limits { size, batch } = self.limits;
+        let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
+        if splits == 1 {
+            return 0;
+        }
+        let at_once = if m.max(n).max(k) <= size { count.min(batch) } else { 1 };
+        u128::from(splits) * m.min(size) as u128 * n.min(size) as u128 * at_once as u128
     }
 
     /// Launches a product that one launch can take, or two if K is split.
@@ -350,18 +371,6 @@ fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
     let step = kernel.tile.k as usize;
     let per_split = k.div_ceil(splits.max(1) as usize).next_multiple_of(step).max(step);
     (per_split as u32, k.div_ceil(per_split).max(1) as u32)
-}
-
-/// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
-/// as one launch takes.
-pub(super) fn workspace_elements(plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
-    let (_, splits) = split(plan.kernel, plan.splits, k.min(MOST));
-    if splits == 1 {
-        return 0;
-    }
-    let (m, n, at_once) =
-        if m.max(n).max(k) <= MOST { (m, n, count.min(MOST_BATCH)) } else { (m.min(MOST), n.min(MOST), 1) };
-    u128::from(splits) * m as u128 * n as u128 * at_once as u128
 }
 
 /// The pieces of at most `most` into which `length` is cut; one that is empty if there is nothing to cut.

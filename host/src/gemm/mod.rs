@@ -35,6 +35,8 @@ pub use self::{
     },
     product::Product,
 };
+use launch::Limits;
+
 use crate::{
     device::{Device, LoadedKernel, ModuleId},
     plan::{self, Plan, Problem},
@@ -50,6 +52,8 @@ pub struct Gemm {
     loaded: RwLock<Loaded>,
     /// The last few plans.
     recent: Mutex<Vec<(Problem, Plan)>>,
+    /// What is too large for one launch.
+    limits: Limits,
 }
 
 /// How many plans are remembered: as many kinds of products as a program alternates between.
@@ -67,7 +71,8 @@ struct Loaded {
 impl Gemm {
     /// Prepares products on `device`.
     pub fn new(device: Device) -> Gemm {
-        Gemm { device, ptx: None, loaded: RwLock::default(), recent: Mutex::default() }
+        let (loaded, recent) = (RwLock::default(), Mutex::default());
+        Gemm { device, ptx: None, loaded, recent, limits: Limits::OF_KERNELS }
     }
 
     /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
@@ -77,7 +82,7 @@ impl Gemm {
     /// The kernels that are launched must be in that module, take what those of this build take, and keep to the
     /// matrices, unless the device is the simulator.
     pub unsafe fn from_ptx(device: Device, ptx: String) -> Gemm {
-        Gemm { device, ptx: Some(ptx), loaded: RwLock::default(), recent: Mutex::default() }
+        Gemm { ptx: Some(ptx), ..Gemm::new(device) }
     }
 
     /// The PTX module that is loaded for a kernel: the caller's, or one with that kernel alone.
@@ -139,3 +144,6 @@ impl Gemm {
         plan
     }
 }
+
+#[cfg(test)]
+mod tests;

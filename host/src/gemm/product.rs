@@ -106,7 +106,7 @@ impl<'a> Product<'a> {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
             // C isn't known yet; the plan may depend on how it lies.
             let plans = [false, true].map(|c_aligned| self.gemm.plan(&Problem { c_aligned, ..problem }));
-            let elements = |plan| launch::workspace_elements(plan, m, n, k, count);
+            let elements = |plan| self.gemm.workspace_elements(plan, m, n, k, count);
             let elements = self.plan.iter().chain(&plans).take(if self.plan.is_some() { 1 } else { 2 }).map(elements);
             elements.max().unwrap_or(0) * size_of::<f32>() as u128
         };
