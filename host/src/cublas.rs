@@ -7,7 +7,8 @@
 //!
 //! cuBLAS stores matrices by columns, we by rows. The same memory read by columns instead of by rows is the transposed
 //! matrix, so no data is moved: where C = A B by rows is wanted, cuBLAS is asked for C^T = B^T A^T by columns, which is
-//! the product of B's memory and A's memory, in this order, neither marked as transposed.
+//! the product of B's memory and A's memory, in this order, neither marked as transposed. A matrix that stands transposed
+//! in memory is marked as such, on either side of this exchange.
 //!
 //! # The arithmetic
 //!
@@ -15,11 +16,16 @@
 //! mantissas (TF32) are used only after `cublasSetMathMode`, which is not called here. From version 12.9 on a user may
 //! have f32 emulated on the tensor cores of Blackwell by the variable `CUBLAS_EMULATE_SINGLE_PRECISION`; that is left to
 //! the user.
+//!
+//! # Graphs
+//!
+//! Left alone, cuBLAS takes the memory that it works in from the driver, inside a graph by nodes of their own. It is given
+//! 32 MiB for good here, as much as NVIDIA recommends for Hopper, so that a graph of its products holds products only.
 
 use std::{
     env,
     error::Error,
-    ffi::{OsString, c_float, c_int, c_void},
+    ffi::{OsString, c_float, c_int, c_longlong, c_void},
     path::{Path, PathBuf},
     ptr,
 };
@@ -27,15 +33,19 @@ use std::{
 use libloading::Library;
 
 use crate::{
-    device::{Device, DeviceError},
+    device::{Device, DeviceBuffer, DeviceError},
     gemm::DeviceMatrix,
 };
 
 /// The library under the names of its last three major versions, newest first.
 const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
 
-/// `CUBLAS_OP_N`: not transposed.
+/// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
 const NOT_TRANSPOSED: c_int = 0;
+const TRANSPOSED: c_int = 1;
+
+/// Elements of the memory that cuBLAS is given to work in: 32 MiB.
+const WORKSPACE: usize = (32 << 20) / size_of::<f32>();
 
 /// `cublasHandle_t`.
 type Handle = *mut c_void;
@@ -43,6 +53,8 @@ type Create = unsafe extern "C" fn(*mut Handle) -> c_int;
 type Destroy = unsafe extern "C" fn(Handle) -> c_int;
 type GetVersion = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
 type SetStream = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
+/// handle, memory, bytes.
+type SetWorkspace = unsafe extern "C" fn(Handle, *mut c_void, usize) -> c_int;
 /// handle, operation on A, on B, m, n, k, alpha, A, its leading dimension, B, its, beta, C, its.
 type Sgemm = unsafe extern "C" fn(
     Handle,
@@ -58,6 +70,27 @@ type Sgemm = unsafe extern "C" fn(
     c_int,
     *const c_float,
     *mut c_float,
+    c_int,
+) -> c_int;
+/// As [`Sgemm`], with the elements from matrix to matrix after each leading dimension, and the number of products.
+type SgemmStridedBatched = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_float,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    *mut c_float,
+    c_int,
+    c_longlong,
     c_int,
 ) -> c_int;
 
@@ -108,9 +141,82 @@ pub enum CublasError {
         /// Columns of A.
         k: usize,
     },
+    /// A matrix that reaches past the end of its buffer, or whose rows overlap.
+    #[error("{matrix} doesn't lie inside its buffer as cuBLAS is to see it: {available} elements there")]
+    Outside {
+        /// "A", "B" or "C".
+        matrix: &'static str,
+        /// Elements in the buffer.
+        available: usize,
+    },
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
+}
+
+/// Row-major matrices of one shape in device memory, evenly spaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    /// Where they stand.
+    pub buffer: &'a DeviceBuffer<f32>,
+    /// The first element of the first.
+    pub offset: usize,
+    /// Elements from the start of a row to the start of the next.
+    pub leading: usize,
+    /// Elements from a matrix to the next.
+    pub stride: usize,
+    /// Whether memory holds the transpose of the matrix that is meant. C is never transposed.
+    pub transposed: bool,
+}
+
+impl<'a> Operand<'a> {
+    /// One matrix of rows of `columns` elements without gaps.
+    pub fn packed(buffer: &'a DeviceBuffer<f32>, offset: usize, columns: usize) -> Operand<'a> {
+        Operand { buffer, offset, leading: columns, stride: 0, transposed: false }
+    }
+
+    /// Whether `batch` matrices that are `rows` x `columns` as meant lie inside the buffer.
+    fn fits(&self, rows: usize, columns: usize, batch: usize) -> bool {
+        let (rows, columns) = if self.transposed { (columns, rows) } else { (rows, columns) };
+        if rows == 0 || columns == 0 || batch == 0 {
+            return true;
+        }
+        let last_row = (rows - 1).checked_mul(self.leading).and_then(|start| start.checked_add(columns));
+        let end = (batch - 1).checked_mul(self.stride).and_then(|start| start.checked_add(last_row?));
+        let end = end.and_then(|end| end.checked_add(self.offset));
+        self.leading >= columns && end.is_some_and(|end| end <= self.buffer.len())
+    }
+
+    fn operation(&self) -> c_int {
+        if self.transposed { TRANSPOSED } else { NOT_TRANSPOSED }
+    }
+
+    fn address(&self) -> *mut c_float {
+        ptr::without_provenance_mut((self.buffer.address() as usize).wrapping_add(self.offset * size_of::<f32>()))
+    }
+}
+
+/// `batch` products C = alpha op(A) op(B) + beta C, where op(A) is `m` x `k` and op(B) `k` x `n`.
+#[derive(Clone, Copy, Debug)]
+pub struct Products<'a> {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// How many.
+    pub batch: usize,
+    /// The factor of the product.
+    pub alpha: f32,
+    /// A.
+    pub a: Operand<'a>,
+    /// B.
+    pub b: Operand<'a>,
+    /// The factor of what C holds; with 0 it isn't read.
+    pub beta: f32,
+    /// C.
+    pub c: Operand<'a>,
 }
 
 /// cuBLAS on the stream of a device.
@@ -119,6 +225,9 @@ pub struct Cublas {
     handle: Handle,
     destroy: Destroy,
     sgemm: Sgemm,
+    strided_batched: Option<SgemmStridedBatched>,
+    /// The memory that it works in, if there was so much; freed after the handle.
+    _workspace: Option<DeviceBuffer<f32>>,
     version: Option<c_int>,
     name: String,
     device: Device,
@@ -143,22 +252,40 @@ impl Cublas {
         let missing = |function| CublasError::NoFunction { library: name.clone(), function };
         // SAFETY: the types are those that cuBLAS documents for these functions, unchanged from version 11 to 13. The
         // pointers are used only while the library is loaded: `Cublas` holds both.
-        let (create, destroy, set_stream, sgemm, get_version) = unsafe {
+        let (create, destroy, set_stream, sgemm, set_workspace, strided_batched, get_version) = unsafe {
             (
                 *library.get::<Create>(c"cublasCreate_v2").map_err(|_| missing("cublasCreate_v2"))?,
                 *library.get::<Destroy>(c"cublasDestroy_v2").map_err(|_| missing("cublasDestroy_v2"))?,
                 *library.get::<SetStream>(c"cublasSetStream_v2").map_err(|_| missing("cublasSetStream_v2"))?,
                 *library.get::<Sgemm>(c"cublasSgemm_v2").map_err(|_| missing("cublasSgemm_v2"))?,
+                library.get::<SetWorkspace>(c"cublasSetWorkspace_v2").ok().map(|function| *function),
+                library.get::<SgemmStridedBatched>(c"cublasSgemmStridedBatched").ok().map(|function| *function),
                 library.get::<GetVersion>(c"cublasGetVersion_v2").ok().map(|function| *function),
             )
         };
         let mut handle = ptr::null_mut();
         // SAFETY: the pointer is to a variable that outlives the call, and a context is current.
         check("cublasCreate_v2", unsafe { create(&mut handle) })?;
-        let mut cublas =
-            Cublas { handle, destroy, sgemm, version: None, name, device: device.clone(), _library: library };
+        let mut cublas = Cublas {
+            handle,
+            destroy,
+            sgemm,
+            strided_batched,
+            _workspace: None,
+            version: None,
+            name,
+            device: device.clone(),
+            _library: library,
+        };
         // SAFETY: the handle was created just now, and the stream is one of the context that is current.
         check("cublasSetStream_v2", unsafe { set_stream(handle, stream) })?;
+        // After the stream, which brings cuBLAS back to memory of its own. Where there isn't as much, that will do.
+        if let (Some(set_workspace), Ok(workspace)) = (set_workspace, device.allocate::<f32>(WORKSPACE)) {
+            let memory = ptr::without_provenance_mut(workspace.address() as usize);
+            // SAFETY: the handle is alive, and the memory is kept until it isn't.
+            check("cublasSetWorkspace_v2", unsafe { set_workspace(handle, memory, WORKSPACE * size_of::<f32>()) })?;
+            cublas._workspace = Some(workspace);
+        }
         let mut version = 0;
         // SAFETY: the handle is alive, and the pointer is to a variable that outlives the call.
         let told = get_version.is_some_and(|function| unsafe { function(handle, &mut version) } == 0);
@@ -182,42 +309,123 @@ impl Cublas {
     /// refuses.
     pub fn enqueue(&self, a: DeviceMatrix<'_>, b: DeviceMatrix<'_>, c: DeviceMatrix<'_>) -> Result<(), CublasError> {
         let ((m, k), n) = (a.dim(), b.dim().1);
-        let refuse = || CublasError::Shape { m, n, k };
         if b.dim().0 != k || c.dim() != (m, n) {
-            return Err(refuse());
+            return Err(CublasError::Shape { m, n, k });
         }
-        if m == 0 || n == 0 {
+        let place = |matrix: DeviceMatrix<'_>| Place {
+            operation: NOT_TRANSPOSED,
+            address: ptr::without_provenance_mut(matrix.address() as usize),
+            leading: matrix.dim().1,
+            stride: 0,
+        };
+        // SAFETY: DeviceMatrix::new checked that the matrices are inside their buffers, and they have the sizes said here.
+        unsafe { self.call([m, n, k, 1], [place(a), place(b), place(c)], [1.0, 0.0]) }
+    }
+
+    /// Starts products of row-major matrices in the memory of its device and returns without waiting for them.
+    ///
+    /// # Errors
+    ///
+    /// [`CublasError::Outside`] if a matrix reaches past its buffer, [`CublasError::Shape`] if the sizes don't fit into 32
+    /// bits, [`CublasError::NoFunction`] if this cuBLAS has no batches, [`CublasError::Failed`] if it refuses.
+    pub fn enqueue_products(&self, products: &Products<'_>) -> Result<(), CublasError> {
+        let Products { m, n, k, batch, alpha, a, b, beta, c } = *products;
+        let fits = [("A", a, m, k), ("B", b, k, n), ("C", Operand { transposed: false, ..c }, m, n)];
+        if let Some((matrix, operand, ..)) = fits.iter().find(|(_, operand, rows, columns)| !operand.fits(*rows, *columns, batch)) {
+            return Err(CublasError::Outside { matrix, available: operand.buffer.len() });
+        }
+        let place = |operand: Operand<'_>| Place {
+            operation: operand.operation(),
+            address: operand.address(),
+            leading: operand.leading,
+            stride: operand.stride,
+        };
+        // SAFETY: the matrices are inside their buffers, as was checked just now.
+        unsafe { self.call([m, n, k, batch], [place(a), place(b), place(c)], [alpha, beta]) }
+    }
+
+    /// The call of cuBLAS: `batch` products by rows, which are A B with the places of A and B exchanged by columns.
+    ///
+    /// # Safety
+    ///
+    /// The matrices must be inside buffers of this device, with the sizes, leading dimensions and strides said here.
+    unsafe fn call(
+        &self,
+        [m, n, k, batch]: [usize; 4],
+        [a, b, c]: [Place; 3],
+        [alpha, beta]: [f32; 2],
+    ) -> Result<(), CublasError> {
+        if m == 0 || n == 0 || batch == 0 {
             return Ok(());
         }
+        let refuse = || CublasError::Shape { m, n, k };
         let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
-        let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
+        let (rows, columns, inner, count) = (size(m)?, size(n)?, size(k)?, size(batch)?);
+        let leading = |place: Place| size(place.leading.max(1));
+        let (lda, ldb, ldc) = (leading(a)?, leading(b)?, leading(c)?);
         self.device.raw_stream()?;
-        let (one, zero) = (1.0, 0.0);
-        let element = |matrix: DeviceMatrix<'_>| ptr::without_provenance_mut::<c_float>(matrix.address() as usize);
-        // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
-        // cuBLAS does with those in host memory. The matrices are inside their buffers, which DeviceMatrix::new checked,
-        // and have the sizes said here; only the GPU follows the pointers to them, in the order of the stream on which
-        // the buffers are freed too.
+        if batch == 1 {
+            // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
+            // cuBLAS does with those in host memory. That the matrices are as said is the caller's promise; only the GPU
+            // follows the pointers to them, in the order of the stream on which the buffers are freed too.
+            let status = unsafe {
+                (self.sgemm)(
+                    self.handle,
+                    b.operation,
+                    a.operation,
+                    columns,
+                    rows,
+                    inner,
+                    &alpha,
+                    b.address,
+                    ldb,
+                    a.address,
+                    lda,
+                    &beta,
+                    c.address,
+                    ldc,
+                )
+            };
+            return check("cublasSgemm_v2", status);
+        }
+        let function = "cublasSgemmStridedBatched";
+        let missing = || CublasError::NoFunction { library: self.name.clone(), function };
+        let strided_batched = self.strided_batched.ok_or_else(missing)?;
+        let stride = |place: Place| c_longlong::try_from(place.stride).map_err(|_| refuse());
+        // SAFETY: as above.
         let status = unsafe {
-            (self.sgemm)(
+            strided_batched(
                 self.handle,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
+                b.operation,
+                a.operation,
                 columns,
                 rows,
                 inner,
-                &one,
-                element(b),
-                columns,
-                element(a),
-                inner.max(1),
-                &zero,
-                element(c),
-                columns,
+                &alpha,
+                b.address,
+                ldb,
+                stride(b)?,
+                a.address,
+                lda,
+                stride(a)?,
+                &beta,
+                c.address,
+                ldc,
+                stride(c)?,
+                count,
             )
         };
-        check("cublasSgemm_v2", status)
+        check(function, status)
     }
+}
+
+/// Where cuBLAS finds matrices.
+#[derive(Clone, Copy)]
+struct Place {
+    operation: c_int,
+    address: *mut c_float,
+    leading: usize,
+    stride: usize,
 }
 
 impl Drop for Cublas {
@@ -311,6 +519,17 @@ mod tests {
     }
 
     #[test]
+    fn matrices_that_reach_past_their_buffers_or_have_overlapping_rows_do_not_fit() {
+        let device = Device::open(DeviceSelector::Simulator).unwrap();
+        let buffer = device.allocate::<f32>(20).unwrap();
+        let operand = |offset, leading, stride, transposed| Operand { buffer: &buffer, offset, leading, stride, transposed };
+        assert!(operand(2, 4, 9, false).fits(2, 3, 2) && operand(4, 4, 9, false).fits(2, 3, 2));
+        assert!(!operand(5, 4, 9, false).fits(2, 3, 2) && !operand(0, 2, 9, false).fits(2, 3, 1));
+        assert!(operand(0, 5, 0, true).fits(5, 4, 1) && !operand(0, 5, 0, false).fits(5, 4, 1));
+        assert!(operand(99, 0, 0, false).fits(0, 3, 1) && !operand(0, usize::MAX, 0, false).fits(3, 3, 1));
+    }
+
+    #[test]
     fn where_there_is_a_gpu_and_cublas_its_product_is_right_for_oblong_matrices() {
         let Ok(device) = Device::open(DeviceSelector::Cuda(None)) else { return };
         let cublas = match Cublas::open(&device) {
@@ -329,5 +548,27 @@ mod tests {
             cublas.enqueue(matrix(&a, 3, 2), matrix(&b, 3, 1), matrix(&c, 2, 1)),
             Err(CublasError::Shape { m: 3, n: 1, k: 2 })
         ));
+
+        // Two products of transposed matrices with gaps, twice as large and added to what is there: A is 2 x 3, of which
+        // memory holds the transpose with rows of 3, B 3 x 1 with its transpose.
+        let a = device.upload(&[1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0]);
+        let (a, b) = (a.unwrap(), device.upload(&[1.0f32, 10.0, 100.0, -1.0, 7.0, 8.0, 9.0]).unwrap());
+        let c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let operand = |buffer, leading, stride, transposed| Operand { buffer, offset: 0, leading, stride, transposed };
+        let products = Products {
+            m: 2,
+            n: 1,
+            k: 3,
+            batch: 2,
+            alpha: 2.0,
+            a: operand(&a, 3, 9, true),
+            b: operand(&b, 3, 4, true),
+            beta: 1.0,
+            c: operand(&c, 1, 2, false),
+        };
+        cublas.enqueue_products(&products).unwrap();
+        assert_eq!(c.download().unwrap(), [643.0, 1310.0, 17.0, 20.0]);
+        let outside = Products { batch: 3, ..products };
+        assert!(matches!(cublas.enqueue_products(&outside), Err(CublasError::Outside { matrix: "A", .. })));
     }
 }

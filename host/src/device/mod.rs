@@ -6,6 +6,8 @@
 
 mod cuda;
 mod error;
+mod graph;
+mod hardware;
 mod simulator;
 
 use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
@@ -16,6 +18,8 @@ use serde::Serialize;
 
 pub use cuda::device_count;
 pub use error::DeviceError;
+pub use graph::Graph;
+pub use hardware::Hardware;
 pub use simulator::available_memory;
 pub(crate) use simulator::launch_config;
 

@@ -1,0 +1,97 @@
+//! CUDA graphs: launches recorded once, to be launched again as one.
+//!
+//! A launch costs the host a few microseconds, more than a small product takes. What a graph holds follows each other on
+//! the GPU without the host, so that the time of many small launches is the GPU's time.
+
+use std::{ffi::c_int, fmt, ptr};
+
+use cust::sys;
+
+use super::{Device, DeviceError, cuda::driver_error};
+
+/// Recorded launches of one device.
+pub struct Graph {
+    device: Device,
+    executable: sys::CUgraphExec,
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Graph").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Records what `work` enqueues on this device instead of running it.
+    ///
+    /// Everything that is done but once, such as loading a module, should have been done before: inside a graph it may not
+    /// be possible. `work` must not wait for the device.
+    ///
+    /// # Safety
+    ///
+    /// The memory that the recorded launches use must be there whenever the graph is launched.
+    ///
+    /// # Errors
+    ///
+    /// What `work` fails with; [`DeviceError::NotRecordable`] on the simulator, [`DeviceError::Driver`] if the driver
+    /// can't record it.
+    pub unsafe fn record<E: From<DeviceError>>(&self, work: impl FnOnce() -> Result<(), E>) -> Result<Graph, E> {
+        let stream: sys::CUstream = self.raw_stream()?.ok_or(DeviceError::NotRecordable)?.cast();
+        // Relaxed: libraries may do what the other modes forbid while they are recorded, such as asking for memory.
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the stream is the device's, and its context was made current just now.
+        check("cuStreamBeginCapture", unsafe { sys::cuStreamBeginCapture_v2(stream, mode) })?;
+        let outcome = work();
+        let mut graph = ptr::null_mut();
+        // The work may have been with another device too.
+        self.raw_stream()?;
+        // SAFETY: as above, and the pointer is to a variable that outlives the call.
+        let ended = check("cuStreamEndCapture", unsafe { sys::cuStreamEndCapture(stream, &mut graph) });
+        let mut executable = ptr::null_mut();
+        let made = outcome.and_then(|()| {
+            ended?;
+            // SAFETY: the graph was recorded just now, and the pointer is to a variable that outlives the call.
+            let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0) };
+            Ok(check("cuGraphInstantiateWithFlags", status)?)
+        });
+        if !graph.is_null() {
+            // SAFETY: it was recorded just now, and what was made of it is a copy.
+            unsafe { sys::cuGraphDestroy(graph) };
+        }
+        made.map(|()| Graph { device: self.clone(), executable })
+    }
+}
+
+impl Graph {
+    /// Launches everything in the graph and returns without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`] if the driver refuses, or for any failure of earlier launches.
+    pub fn launch(&self) -> Result<(), DeviceError> {
+        let stream = self.device.raw_stream()?.ok_or(DeviceError::NotRecordable)?.cast();
+        // SAFETY: the graph is alive, the stream is one of its context, which is current; that its memory is there is the
+        // promise of whoever recorded it.
+        let status = unsafe { sys::cuGraphLaunch(self.executable, stream) };
+        // A fault of an earlier launch shows up here too, and the device knows whose it was.
+        check("cuGraphLaunch", status).map_err(|error| self.device.synchronise().err().unwrap_or(error))
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if self.device.raw_stream().is_ok() {
+            // SAFETY: nothing launches it any more, and the driver waits for what runs of it.
+            unsafe { sys::cuGraphExecDestroy(self.executable) };
+        }
+    }
+}
+
+/// The error for what a driver function returned.
+fn check(call: &'static str, status: sys::CUresult) -> Result<(), DeviceError> {
+    match (status as c_int, libcuda::load()) {
+        (0, _) => Ok(()),
+        (code, Ok(driver)) => Err(driver_error(driver, call, code)),
+        (_, Err(error)) => Err(DeviceError::NoDriver { reason: error.to_string() }),
+    }
+}
