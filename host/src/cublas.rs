@@ -331,7 +331,9 @@ impl Cublas {
     pub fn enqueue_products(&self, products: &Products<'_>) -> Result<(), CublasError> {
         let Products { m, n, k, batch, alpha, a, b, beta, c } = *products;
         let fits = [("A", a, m, k), ("B", b, k, n), ("C", Operand { transposed: false, ..c }, m, n)];
-        if let Some((matrix, operand, ..)) = fits.iter().find(|(_, operand, rows, columns)| !operand.fits(*rows, *columns, batch)) {
+        if let Some((matrix, operand, ..)) =
+            fits.iter().find(|(_, operand, rows, columns)| !operand.fits(*rows, *columns, batch))
+        {
             return Err(CublasError::Outside { matrix, available: operand.buffer.len() });
         }
         let place = |operand: Operand<'_>| Place {
@@ -522,7 +524,8 @@ mod tests {
     fn matrices_that_reach_past_their_buffers_or_have_overlapping_rows_do_not_fit() {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
         let buffer = device.allocate::<f32>(20).unwrap();
-        let operand = |offset, leading, stride, transposed| Operand { buffer: &buffer, offset, leading, stride, transposed };
+        let operand =
+            |offset, leading, stride, transposed| Operand { buffer: &buffer, offset, leading, stride, transposed };
         assert!(operand(2, 4, 9, false).fits(2, 3, 2) && operand(4, 4, 9, false).fits(2, 3, 2));
         assert!(!operand(5, 4, 9, false).fits(2, 3, 2) && !operand(0, 2, 9, false).fits(2, 3, 1));
         assert!(operand(0, 5, 0, true).fits(5, 4, 1) && !operand(0, 5, 0, false).fits(5, 4, 1));
@@ -551,7 +554,8 @@ mod tests {
 
         // Two products of transposed matrices with gaps, twice as large and added to what is there: A is 2 x 3, of which
         // memory holds the transpose with rows of 3, B 3 x 1 with its transpose.
-        let a = device.upload(&[1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0]);
+        let a = device
+            .upload(&[1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0]);
         let (a, b) = (a.unwrap(), device.upload(&[1.0f32, 10.0, 100.0, -1.0, 7.0, 8.0, 9.0]).unwrap());
         let c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         let operand = |buffer, leading, stride, transposed| Operand { buffer, offset: 0, leading, stride, transposed };

@@ -1,0 +1,443 @@
+//! What `bench` has to say: on a GPU a table of times beside cuBLAS, on the simulator a table of counts.
+
+mod picture;
+mod text;
+
+use serde::Serialize;
+
+use super::Report;
+use crate::{
+    bench::{
+        self, Contender, Measurement, Problem, Summary, check::Check, counts::Counted, measure::Entry,
+        statistics::Times,
+    },
+    clocks::ClockSummary,
+    device::Hardware,
+    gpus,
+    language::Language,
+};
+
+/// A spread that is wider than that is pointed out.
+const WIDE_SPREAD: f64 = 0.05;
+
+/// So is a clock that fell below this share of its highest.
+const STEADY_CLOCK: f64 = 0.97;
+
+/// Where and how a measurement ran.
+#[derive(Clone, Debug, Serialize)]
+pub struct BenchMachine {
+    /// The device's name.
+    pub device: String,
+    /// Whether it is the simulator, so that there are counts in place of times.
+    pub simulated: bool,
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: Option<u32>,
+    /// Lanes of a multiprocessor that do a multiply-add in f32 each clock, if known.
+    pub f32_lanes: Option<u32>,
+    /// The most that the clock goes up to, in MHz.
+    pub max_clock: Option<u32>,
+    /// The second-level cache in bytes.
+    pub l2_bytes: Option<u64>,
+    /// The driver, as it describes itself.
+    pub driver: Option<String>,
+    /// cuBLAS as it was found.
+    pub cublas: Option<String>,
+    /// Why cuBLAS isn't among the contenders on a GPU.
+    pub no_cublas: Option<String>,
+    /// Why the clock under load isn't known on a GPU.
+    pub no_clock: Option<String>,
+    /// Rounds in which every contender has a turn.
+    pub rounds: usize,
+    /// Seed of the matrices and of random shapes.
+    pub seed: u64,
+}
+
+impl BenchMachine {
+    /// What the simulator is.
+    pub fn simulator(device: String, seed: u64) -> BenchMachine {
+        BenchMachine {
+            device,
+            simulated: true,
+            multiprocessors: None,
+            f32_lanes: None,
+            max_clock: None,
+            l2_bytes: None,
+            driver: None,
+            cublas: None,
+            no_cublas: None,
+            no_clock: None,
+            rounds: 0,
+            seed,
+        }
+    }
+
+    /// What a GPU is: its clock goes up to `max_clock` MHz, if that is known better than its driver does.
+    pub fn gpu(device: String, hardware: &Hardware, max_clock: Option<u32>, rounds: usize, seed: u64) -> BenchMachine {
+        BenchMachine {
+            simulated: false,
+            multiprocessors: Some(hardware.multiprocessors),
+            f32_lanes: gpus::f32_lanes(hardware.compute_capability),
+            max_clock: max_clock.or(hardware.clock),
+            l2_bytes: Some(hardware.l2_bytes),
+            rounds,
+            ..BenchMachine::simulator(device, seed)
+        }
+    }
+
+    /// Floating-point operations per second of all lanes at a clock in MHz.
+    fn peak(&self, clock: u32) -> Option<f64> {
+        let lanes = f64::from(self.multiprocessors?) * f64::from(self.f32_lanes?);
+        Some(2.0 * lanes * f64::from(clock) * 1e6)
+    }
+}
+
+/// What a contender did for a problem.
+#[derive(Clone, Debug, Serialize)]
+pub struct BenchRow {
+    /// The problem, as `--shapes` takes it.
+    pub shape: Problem,
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// Whether memory holds the transpose of A.
+    pub transposed_a: bool,
+    /// Whether memory holds the transpose of B.
+    pub transposed_b: bool,
+    /// Products.
+    pub batch: usize,
+    /// The contender: a kernel, "gemm" (the library's choice) or "cuBLAS".
+    pub contender: &'static str,
+    /// The kernel that ran, if it's known.
+    pub kernel: Option<&'static str>,
+    /// The time of one launch in seconds; none if the product is wrong.
+    pub seconds: Option<Times>,
+    /// Launches in each round.
+    pub launches: usize,
+    /// Copies of the matrices, each launch with the next.
+    pub copies: usize,
+    /// Floating-point operations per second.
+    pub operations_per_second: Option<f64>,
+    /// The clock while it ran, in MHz.
+    pub clock: Option<ClockSummary>,
+    /// Operations per second by those of all lanes at the clock under load; at the highest clock if that isn't known.
+    pub share_of_peak: Option<f64>,
+    /// cuBLAS's time by that of this contender: above 1 is faster than cuBLAS.
+    pub ratio: Option<f64>,
+    /// What the check of the product says.
+    pub check: Check,
+    /// The largest error by that of cuBLAS.
+    pub error_ratio: Option<f64>,
+    /// The root mean square of the errors by that of cuBLAS.
+    pub rms_error_ratio: Option<f64>,
+    /// Whether every launch gave the same bits.
+    pub reproducible: bool,
+    /// Whether the product was right every time.
+    pub right: bool,
+}
+
+/// How a contender did against cuBLAS over all shapes.
+#[derive(Clone, Debug, Serialize)]
+pub struct SummaryRow {
+    /// The contender.
+    pub contender: &'static str,
+    /// Shapes that both did.
+    pub shapes: usize,
+    /// The geometric mean of cuBLAS's time by the contender's.
+    pub geometric_mean: f64,
+    /// The smallest of these ratios.
+    pub least: f64,
+    /// Where that was.
+    pub least_at: Problem,
+    /// Shapes for which the contender was at least as fast.
+    pub ahead: usize,
+}
+
+/// What a contender costs for a problem, counted on the simulator.
+#[derive(Clone, Debug, Serialize)]
+pub struct CountedRow {
+    /// The problem, as `--shapes` takes it.
+    pub shape: Problem,
+    /// The contender.
+    pub contender: &'static str,
+    /// The kernel that ran.
+    pub kernel: &'static str,
+    /// Blocks.
+    pub blocks: u64,
+    /// Fused multiply-adds of all threads.
+    pub fma: u64,
+    /// The share of fused multiply-adds among the instructions.
+    pub fma_share: f64,
+    /// Wavefronts of shared memory.
+    pub shared_wavefronts: u64,
+    /// By the fewest possible; none without shared accesses.
+    pub bank_conflict_degree: Option<f64>,
+    /// Sectors of global memory that requests touch.
+    pub sectors: u64,
+    /// Arrivals of warps at barriers.
+    pub barriers: u64,
+    /// Instructions, per warp.
+    pub warp_instructions: u64,
+    /// What the check of the product says.
+    pub check: Check,
+    /// Whether the product is right.
+    pub right: bool,
+}
+
+/// Contenders, compared.
+#[derive(Debug, Serialize)]
+pub struct BenchReport {
+    /// Where and how.
+    #[serde(flatten)]
+    pub machine: BenchMachine,
+    /// What each did on a GPU.
+    pub rows: Vec<BenchRow>,
+    /// What each costs on the simulator.
+    pub counts: Vec<CountedRow>,
+    /// How each did against cuBLAS.
+    pub summaries: Vec<SummaryRow>,
+    /// Who doesn't take which shapes.
+    pub left_out: Vec<LeftOut>,
+    /// What speaks against trusting the times, in the report's language.
+    pub warnings: Vec<String>,
+    /// The last line, in the report's language.
+    pub verdict: String,
+    /// Whether every product of this project was right.
+    pub passed: bool,
+    #[serde(skip)]
+    language: Language,
+}
+
+/// A contender and the shapes that it doesn't take.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// The contender.
+    pub contender: &'static str,
+    /// The shapes.
+    pub shapes: Vec<Problem>,
+}
+
+impl BenchReport {
+    /// The report on what was measured on a GPU.
+    pub fn measured(machine: BenchMachine, measurements: &[Measurement], language: Language) -> BenchReport {
+        let rows: Vec<BenchRow> = measurements
+            .iter()
+            .flat_map(|measurement| measurement.entries.iter().map(|entry| row(&machine, measurement, entry)))
+            .collect();
+        let left_out = measurements
+            .iter()
+            .flat_map(|measurement| measurement.left_out.iter().map(|contender| (*contender, measurement.problem)))
+            // Without cuBLAS, that is said elsewhere.
+            .filter(|(contender, _)| contender.is_ours());
+        let summaries: Vec<SummaryRow> = bench::summaries(measurements).iter().map(SummaryRow::new).collect();
+        let mut report = BenchReport {
+            rows,
+            counts: Vec::new(),
+            left_out: LeftOut::gather(left_out),
+            summaries,
+            warnings: Vec::new(),
+            verdict: String::new(),
+            passed: bench::passed(measurements),
+            machine,
+            language,
+        };
+        report.warnings = report.find_warnings();
+        report.verdict = report.say_verdict();
+        report
+    }
+
+    /// The report on what was counted on the simulator.
+    pub fn counted(
+        machine: BenchMachine,
+        counted: &[Counted],
+        left_out: &[(Contender, Problem)],
+        language: Language,
+    ) -> BenchReport {
+        let counts: Vec<CountedRow> = counted.iter().map(CountedRow::new).collect();
+        let passed = counts.iter().all(|row| row.right);
+        let mut report = BenchReport {
+            machine,
+            rows: Vec::new(),
+            counts,
+            summaries: Vec::new(),
+            left_out: LeftOut::gather(left_out.iter().copied()),
+            warnings: Vec::new(),
+            verdict: String::new(),
+            passed,
+            language,
+        };
+        report.verdict = report.say_verdict();
+        report
+    }
+
+    /// Everything as comma-separated values: a row per shape and contender.
+    pub fn csv(&self) -> String {
+        let mut csv = String::new();
+        let mut line = |cells: &[String]| {
+            csv.push_str(&cells.join(","));
+            csv.push('\n');
+        };
+        if self.machine.simulated {
+            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right";
+            line(&[header.to_owned()]);
+            for row in &self.counts {
+                line(&[
+                    row.shape.to_string(),
+                    row.contender.to_owned(),
+                    row.kernel.to_owned(),
+                    row.blocks.to_string(),
+                    row.fma.to_string(),
+                    row.fma_share.to_string(),
+                    row.shared_wavefronts.to_string(),
+                    cell(row.bank_conflict_degree),
+                    row.sectors.to_string(),
+                    row.barriers.to_string(),
+                    row.warp_instructions.to_string(),
+                    row.check.max_error.to_string(),
+                    row.right.to_string(),
+                ]);
+            }
+            return csv;
+        }
+        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right";
+        line(&[header.to_owned()]);
+        for row in &self.rows {
+            line(&[
+                row.shape.to_string(),
+                row.m.to_string(),
+                row.n.to_string(),
+                row.k.to_string(),
+                row.transposed_a.to_string(),
+                row.transposed_b.to_string(),
+                row.batch.to_string(),
+                row.contender.to_owned(),
+                cell(row.kernel),
+                cell(row.seconds.map(|times| times.median)),
+                cell(row.seconds.map(|times| times.fastest)),
+                cell(row.seconds.map(|times| times.slowest)),
+                cell(row.seconds.map(|times| times.spread)),
+                cell(row.seconds.map(|times| times.rounds)),
+                row.launches.to_string(),
+                row.copies.to_string(),
+                cell(row.operations_per_second.map(|speed| speed / 1e12)),
+                cell(row.clock.as_ref().map(|clock| clock.median)),
+                cell(row.share_of_peak),
+                cell(row.ratio),
+                row.check.max_error.to_string(),
+                row.check.rms_error.to_string(),
+                row.check.share_of_bound.to_string(),
+                cell(row.error_ratio),
+                cell(row.rms_error_ratio),
+                row.check.elements.to_string(),
+                row.reproducible.to_string(),
+                row.right.to_string(),
+            ]);
+        }
+        csv
+    }
+
+    /// TFLOP/s and the ratio to cuBLAS over the shapes, as an SVG picture. On the simulator, multiply-adds per
+    /// instruction.
+    ///
+    /// # Errors
+    ///
+    /// What the drawing library says, in words.
+    pub fn picture(&self) -> Result<String, String> {
+        picture::svg(self, self.language)
+    }
+}
+
+impl Report for BenchReport {
+    fn table(&self) -> String {
+        text::table(self, self.language)
+    }
+
+    fn passed(&self) -> bool {
+        self.passed
+    }
+}
+
+impl LeftOut {
+    fn gather(pairs: impl Iterator<Item = (Contender, Problem)>) -> Vec<LeftOut> {
+        let mut all: Vec<LeftOut> = Vec::new();
+        for (contender, problem) in pairs {
+            let contender = contender.name();
+            match all.iter_mut().find(|left_out| left_out.contender == contender) {
+                Some(left_out) => left_out.shapes.push(problem),
+                None => all.push(LeftOut { contender, shapes: vec![problem] }),
+            }
+        }
+        all
+    }
+}
+
+impl SummaryRow {
+    fn new(summary: &Summary) -> SummaryRow {
+        SummaryRow {
+            contender: summary.contender.name(),
+            shapes: summary.problems,
+            geometric_mean: summary.mean,
+            least: summary.least,
+            least_at: summary.least_at,
+            ahead: summary.ahead,
+        }
+    }
+}
+
+impl CountedRow {
+    fn new(counted: &Counted) -> CountedRow {
+        CountedRow {
+            shape: counted.problem,
+            contender: counted.contender.name(),
+            kernel: counted.kernel,
+            blocks: counted.blocks,
+            fma: counted.counts.thread_fma,
+            fma_share: counted.ratios.fma_share,
+            shared_wavefronts: counted.counts.shared().units,
+            bank_conflict_degree: counted.ratios.bank_conflict_degree,
+            sectors: counted.counts.global().units,
+            barriers: counted.counts.barriers,
+            warp_instructions: counted.counts.warp_instructions,
+            check: counted.check,
+            right: counted.check.passed(),
+        }
+    }
+}
+
+fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> BenchRow {
+    let problem = measurement.problem;
+    let speed = entry.times.map(|times| problem.operations() / times.median.max(1e-12));
+    let clock = entry.clock.as_ref().map(|clock| clock.median).or(machine.max_clock);
+    let peak = clock.and_then(|clock| machine.peak(clock));
+    let theirs = entry.contender == Contender::Cublas;
+    let errors = measurement.error_ratio(entry.contender).filter(|_| !theirs);
+    BenchRow {
+        shape: problem,
+        m: problem.m,
+        n: problem.n,
+        k: problem.k,
+        transposed_a: problem.op_a.is_transposed(),
+        transposed_b: problem.op_b.is_transposed(),
+        batch: problem.batch,
+        contender: entry.contender.name(),
+        kernel: entry.kernel,
+        seconds: entry.times,
+        launches: entry.launches,
+        copies: measurement.copies,
+        operations_per_second: speed,
+        clock: entry.clock.clone(),
+        share_of_peak: speed.zip(peak).map(|(speed, peak)| speed / peak),
+        ratio: measurement.ratio(entry.contender).filter(|_| !theirs),
+        check: entry.check,
+        error_ratio: errors.map(|[max, _]| max),
+        rms_error_ratio: errors.map(|[_, rms]| rms),
+        reproducible: entry.reproducible,
+        right: entry.passed(),
+    }
+}
+
+fn cell<T: ToString>(value: Option<T>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
