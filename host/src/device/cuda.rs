@@ -576,4 +576,4 @@ impl Drop for CudaBackend {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -95,3 +95,97 @@ fn check(call: &'static str, status: sys::CUresult) -> Result<(), DeviceError> {
         (_, Err(error)) => Err(DeviceError::NoDriver { reason: error.to_string() }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_int;
+
+    use super::*;
+    use crate::device::{
+        Argument, DeviceSelector,
+        cuda::tests::{PTX, on_stand_in_from, shape},
+    };
+
+    /// Graphs that the stand-in still has.
+    fn left_over() -> c_int {
+        // SAFETY: that of the stand-in for the driver takes nothing.
+        let left = unsafe {
+            libcuda::load().unwrap().function::<unsafe extern "C" fn() -> c_int>(c"cuGraphReleaseUserObject")
+        };
+        // SAFETY: as above.
+        unsafe { left.unwrap()() }
+    }
+
+    #[test]
+    fn a_graph_runs_when_it_is_launched_and_as_often() {
+        let name = "a_graph_runs_when_it_is_launched_and_as_often";
+        on_stand_in_from(module_path!(), name, &[], || {
+            let device = Device::open(DeviceSelector::Cuda(None)).unwrap();
+            let module = device.load_module(PTX).unwrap();
+            let buffer = device.upload(&[0_u32]).unwrap();
+            let (place, bytes) = (Argument::Pointer(buffer.address()), Argument::U32(4));
+            let arguments = [place, place, bytes, Argument::F32(1.0)];
+            // SAFETY: the kernel takes these arguments and stays inside the buffer.
+            let launch = || unsafe { device.launch(module, "copy", &shape(1, 0), &arguments) };
+            // SAFETY: the buffer is there as long as the graph.
+            let graph = unsafe { device.record(|| launch().and_then(|()| launch())) }.unwrap();
+            assert_eq!(buffer.download().unwrap(), [0]);
+            let time = device.time(|| graph.launch()).unwrap();
+            assert_eq!((buffer.download().unwrap(), time.as_millis()), (vec![0x0202_0202], 2));
+            graph.launch().unwrap();
+            assert_eq!(buffer.download().unwrap(), [0x0404_0404]);
+            assert_eq!(left_over(), 1);
+            drop(graph);
+            assert_eq!(left_over(), 0);
+        });
+    }
+
+    #[test]
+    fn work_that_fails_makes_no_graph_and_leaves_the_device_as_it_was() {
+        let name = "work_that_fails_makes_no_graph_and_leaves_the_device_as_it_was";
+        on_stand_in_from(module_path!(), name, &[], || {
+            let device = Device::open(DeviceSelector::Cuda(None)).unwrap();
+            let module = device.load_module(PTX).unwrap();
+            // SAFETY: there is no kernel of that name.
+            let absent = || unsafe { device.launch(module, "absent", &shape(1, 0), &[]) };
+            // SAFETY: nothing is recorded.
+            let error = unsafe { device.record(absent) }.unwrap_err();
+            assert!(error.to_string().contains("no entry point"), "{error}");
+            assert_eq!(left_over(), 0);
+            // SAFETY: as above.
+            assert!(unsafe { device.record(|| Ok::<(), DeviceError>(())) }.unwrap().launch().is_ok());
+        });
+    }
+
+    #[test]
+    fn a_fault_inside_a_graph_is_told() {
+        on_stand_in_from(module_path!(), "a_fault_inside_a_graph_is_told", &[], || {
+            let device = Device::open(DeviceSelector::Cuda(None)).unwrap();
+            let module = device.load_module(PTX).unwrap();
+            // SAFETY: the kernel takes nothing, and the stand-in's fault harms nothing.
+            let graph = unsafe { device.record(|| device.launch(module, "fault", &shape(1, 0), &[])) }.unwrap();
+            graph.launch().unwrap();
+            let error = graph.launch().unwrap_err().to_string();
+            assert!(error.contains("kernel fault failed") && error.contains("outside every allocation"), "{error}");
+        });
+    }
+
+    #[test]
+    fn the_simulator_records_nothing() {
+        let device = Device::open(DeviceSelector::Simulator).unwrap();
+        // SAFETY: nothing is recorded.
+        let outcome = unsafe { device.record(|| Ok::<(), DeviceError>(())) };
+        assert!(matches!(outcome, Err(DeviceError::NotRecordable)));
+        assert_eq!(device.hardware().unwrap(), None);
+    }
+
+    #[test]
+    fn a_gpus_facts_are_those_of_its_driver() {
+        on_stand_in_from(module_path!(), "a_gpus_facts_are_those_of_its_driver", &[], || {
+            let hardware = Device::open(DeviceSelector::Cuda(None)).unwrap().hardware().unwrap().unwrap();
+            assert_eq!((hardware.multiprocessors, hardware.compute_capability), (132, (9, 0)));
+            assert_eq!((hardware.clock, hardware.l2_bytes), (Some(1980), 50 << 20));
+            assert_eq!(hardware.bus.as_deref(), Some("0000:1B:00.0"));
+        });
+    }
+}

@@ -441,3 +441,155 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
 fn cell<T: ToString>(value: Option<T>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::contender;
+
+    fn entry(contender: Contender, seconds: f64, clock: [u32; 3]) -> Entry {
+        let [lowest, median, highest] = clock;
+        Entry {
+            contender,
+            kernel: None,
+            times: Times::of(&[seconds * 0.999, seconds, seconds * 1.001]),
+            launches: 20,
+            check: Check {
+                elements: 100,
+                wrong: 0,
+                unwritten: 0,
+                max_error: 2e-4 * seconds,
+                rms_error: 1e-5,
+                share_of_bound: 0.1,
+            },
+            reproducible: true,
+            clock: Some(ClockSummary { median, lowest, highest, brakes: Vec::new() }),
+        }
+    }
+
+    /// An H200 with cuBLAS that does 1024 in 2 ms and 2048 in 8 ms; `gemm` is faster and slower.
+    fn measurements() -> Vec<Measurement> {
+        let clock = [1965, 1980, 1980];
+        let measurement = |size, theirs: f64, ours: f64| Measurement {
+            problem: Problem::square(size),
+            copies: 1,
+            entries: vec![entry(Contender::Chosen, ours, clock), entry(Contender::Cublas, theirs, clock)],
+            left_out: Vec::new(),
+        };
+        vec![measurement(1024, 2e-3, 1e-3), measurement(2048, 8e-3, 10e-3)]
+    }
+
+    fn machine() -> BenchMachine {
+        let hardware = Hardware {
+            multiprocessors: 132,
+            compute_capability: (9, 0),
+            clock: Some(1755),
+            l2_bytes: 50 << 20,
+            bus: None,
+        };
+        let machine = BenchMachine::gpu("NVIDIA H200".to_owned(), &hardware, Some(1980), 3, 42);
+        BenchMachine { cublas: Some("libcublas.so.13 (13.0.2)".to_owned()), ..machine }
+    }
+
+    fn report(measurements: &[Measurement], language: Language) -> BenchReport {
+        BenchReport::measured(machine(), measurements, language)
+    }
+
+    #[test]
+    fn ratios_shares_and_their_summary_are_what_they_say() {
+        let report = report(&measurements(), Language::En);
+        let [ours, theirs, ..] = &report.rows[..] else { panic!("{:?}", report.rows) };
+        assert_eq!((ours.ratio, theirs.ratio), (Some(2.0), None));
+        // 132 multiprocessors x 128 lanes x 2 at 1980 MHz.
+        let share = 2.0 * 1024f64.powi(3) / 1e-3 / (132.0 * 128.0 * 2.0 * 1.98e9);
+        assert!((ours.share_of_peak.unwrap() / share - 1.0).abs() < 1e-9);
+        assert_eq!((ours.error_ratio, ours.rms_error_ratio, theirs.error_ratio), (Some(0.5), Some(1.0), None));
+        let [summary] = &report.summaries[..] else { panic!("{:?}", report.summaries) };
+        assert!((summary.geometric_mean - (2.0f64 * 0.8).sqrt()).abs() < 1e-12 && (summary.least - 0.8).abs() < 1e-12);
+        assert_eq!((summary.shapes, summary.ahead, summary.least_at), (2, 1, Problem::square(2048)));
+        assert!(report.passed && report.warnings.is_empty(), "{:?}", report.warnings);
+        let text = report.table();
+        assert!(
+            text.contains(
+                "1.265 times its speed in the geometric mean of 2 shapes, 0.800 at least (for 2048x2048x2048)"
+            )
+        );
+        assert!(text.contains("up to 1980 MHz") && text.contains("1.000 ms") && text.contains("2.000"), "{text}");
+    }
+
+    #[test]
+    fn every_row_of_the_values_has_a_cell_for_every_column() {
+        let csv = report(&measurements(), Language::Zh).csv();
+        let cells: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+        assert!(cells.len() == 5 && cells.iter().all(|count| *count == cells[0]), "{csv}");
+        let ours: Vec<&str> = csv.lines().nth(1).unwrap().split(',').collect();
+        let at = |name: &str| ours[csv.lines().next().unwrap().split(',').position(|head| head == name).unwrap()];
+        assert_eq!((at("contender"), at("seconds"), at("ratio")), ("gemm", "0.001", "2"));
+    }
+
+    #[test]
+    fn a_wide_spread_and_a_clock_that_fell_are_pointed_out() {
+        let mut all = measurements();
+        all[1].entries[0] = entry(Contender::Chosen, 10e-3, [1500, 1700, 1980]);
+        if let Some(clock) = &mut all[1].entries[0].clock {
+            clock.brakes.push("the power limit");
+        }
+        all[0].entries[1].times = Times::of(&[1.0, 1.1, 1.5]);
+        for (language, words) in [
+            (
+                Language::En,
+                ["cuBLAS for 1024x1024x1024 spread over", "from 1980 to 1500 MHz, for gemm", "the power limit"],
+            ),
+            (Language::Zh, ["cuBLAS 在 1024x1024x1024 上达", "从 1980 MHz 降到 1500 MHz", "the power limit"]),
+        ] {
+            let text = report(&all, language).table();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_product_of_ours_fails_the_run_and_one_of_cublas_does_not() {
+        let mut all = measurements();
+        all[0].entries[1].check.wrong = 3;
+        all[0].entries[1].times = None;
+        let theirs = report(&all, Language::En);
+        assert!(theirs.passed && theirs.table().contains("WRONG"));
+        all[1].entries[0].reproducible = false;
+        let ours = report(&all, Language::En);
+        assert!(!ours.passed && ours.table().contains("NOT REPRODUCIBLE"));
+        assert!(
+            ours.verdict.starts_with("WRONG: 1 products, the first by gemm for 2048x2048x2048"),
+            "{}",
+            ours.verdict
+        );
+    }
+
+    #[test]
+    fn without_cublas_there_is_nothing_to_compare_with_and_times_all_the_same() {
+        let mut all = measurements();
+        all.iter_mut().for_each(|measurement| measurement.entries.truncate(1));
+        all.iter_mut().for_each(|measurement| measurement.left_out.push(Contender::Cublas));
+        let machine = BenchMachine { cublas: None, no_cublas: Some("cuBLAS is not installed".to_owned()), ..machine() };
+        let report = BenchReport::measured(machine, &all, Language::En);
+        assert!(report.summaries.is_empty() && report.left_out.is_empty() && report.verdict.is_empty());
+        let text = report.table();
+        assert!(text.contains("cuBLAS is not installed") && text.contains("1.000 ms"), "{text}");
+        let picture = report.picture().unwrap();
+        assert!(picture.contains("TFLOP/s") && !picture.contains("speed by cuBLAS"));
+    }
+
+    #[test]
+    fn several_contenders_have_a_table_of_their_own_and_a_line_in_the_picture() {
+        let mut all = measurements();
+        let tiled = contender::by_name("tiled").unwrap();
+        all[0].entries.insert(0, entry(tiled, 4e-3, [1980; 3]));
+        all[1].left_out.push(tiled);
+        let report = report(&all, Language::En);
+        let text = report.table();
+        assert!(text.contains("against cuBLAS") && text.contains("Not for 2048x2048x2048: tiled."), "{text}");
+        let picture = report.picture().unwrap();
+        for word in ["tiled", "gemm", "cuBLAS", "TFLOP/s", "speed by cuBLAS", "NVIDIA H200", "2048"] {
+            assert!(picture.contains(word), "{word} is missing");
+        }
+    }
+}
