@@ -33,8 +33,9 @@ fn without_a_gpu_every_kernel_is_counted_and_its_product_checked() {
 #[test]
 fn the_counts_are_those_of_explain() {
     let report = json(&["--device", "sim", "--shapes", "40x24x36", "--kernels", "tiled"]);
-    let explained = common::host().args(["explain", "tiled", "--device", "sim", "--shape", "40x24x36", "--json"]);
-    let explained: Value = serde_json::from_slice(&{ explained }.assert().code(0).get_output().stdout).unwrap();
+    let arguments = ["explain", "tiled", "--device", "sim", "--shape", "40x24x36", "--json"];
+    let explained = common::host().args(arguments).assert().code(0).get_output().stdout.clone();
+    let explained: Value = serde_json::from_slice(&explained).unwrap();
     let (row, total) = (&report["counts"][0], &explained["total"]);
     let units = |part: &str| total[part]["units"].as_u64().unwrap();
     assert_eq!(row["fma"], total["thread_fma"]);
