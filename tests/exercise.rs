@@ -72,7 +72,7 @@ fn judged(page: &str) -> Verdict {
         &folder.join("Cargo.toml"),
         "[package]\nname = \"exercise-pages\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[dependencies]\ncuda_std = \"0.2\"\n",
     );
-    let launch = repository.join("gpu-kernels/src/launch.rs");
+    let launch = repository.join("gpu-kernels/common/src/launch.rs");
     write(
         &folder.join("src/lib.rs"),
         &format!("#![no_std]\n#[path = {launch:?}]\npub mod launch;\npub mod exercise;\npub mod tiled {{}}\n"),

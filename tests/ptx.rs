@@ -1,6 +1,6 @@
 //! Promises about the PTX that this build carries, read off its text.
 
-use gpu_kernels::{Architecture, KERNELS, Kernel};
+use gpu_kernels::{KERNELS, Kernel};
 use host::ptx;
 
 /// The instructions of a kernel, one a line: no comments, no directives but labels.
@@ -44,10 +44,21 @@ fn every_kernel_is_in_the_module_of_its_level() {
 }
 
 #[test]
+fn a_kernel_is_in_no_module_of_another_level() {
+    for kernel in KERNELS {
+        for module in ptx::MODULES.iter().filter(|module| module.architecture != kernel.architecture) {
+            let entry = format!(".entry {}(", kernel.entry);
+            assert!(!module.text.contains(&entry), "{} is in {}", kernel.name, module.name);
+        }
+    }
+}
+
+#[test]
 fn modules_are_for_the_level_they_claim() {
     for module in ptx::MODULES {
-        let Architecture::Compute70 = module.architecture;
-        assert!(module.text.lines().any(|line| line.trim().starts_with(".target sm_70")));
+        let target = format!(".target sm_{}", module.architecture.level());
+        assert!(module.text.lines().any(|line| line.trim() == target), "{}", module.name);
+        assert!(module.name.ends_with(module.architecture.name()), "{}", module.name);
         assert!(module.text.contains(".address_size 64"));
     }
 }
@@ -149,13 +160,14 @@ fn barriers_and_multiply_adds_carry_the_line_of_the_kernel_that_asks_for_them() 
 
 #[test]
 fn instructions_carry_the_lines_of_the_kernel_sources() {
-    for module in ptx::MODULES {
+    for module in ptx::MODULES.iter().filter(|module| module.source == ptx::Source::Book) {
         let files: Vec<_> = module.text.lines().filter(|line| line.trim().starts_with(".file")).collect();
-        for kernel in KERNELS {
+        for kernel in KERNELS.iter().filter(|kernel| kernel.architecture == module.architecture) {
             let name = format!("gpu-kernels/src/{}.rs", kernel.name);
             assert!(files.iter().any(|line| line.contains(&name)), "{name}: {files:?}");
         }
-        assert!(module.text.lines().any(|line| line.trim().starts_with(".loc")));
+        let has_lines = module.text.lines().any(|line| line.trim().starts_with(".loc"));
+        assert!(has_lines || !module.text.contains(".entry"), "{}", module.name);
     }
 }
 
@@ -190,4 +202,33 @@ fn the_shared_memory_that_a_kernel_says_it_takes_is_what_its_ptx_declares() {
             module.kernel(kernel.entry).expect("every kernel of the list is in its module").static_shared_bytes;
         assert_eq!(declared, kernel.shared_bytes, "{}", kernel.name);
     }
+}
+
+#[test]
+fn a_kernels_own_module_has_its_entry_word_for_word_and_no_other() {
+    for kernel in KERNELS {
+        let module = ptx::module_with(kernel.entry).expect("every kernel of the list is in a module");
+        let own = ptx::of_entry(kernel.entry).expect("its module has it");
+        assert_eq!(own.matches(".entry ").count(), 1, "{}", kernel.name);
+        let whole = ptx_simulator::Module::parse(module.text).unwrap();
+        let cut = ptx_simulator::Module::parse(&own).unwrap();
+        let [whole, cut] = [&whole, &cut].map(|module| module.kernel(kernel.entry).expect("the entry is there"));
+        assert_eq!(cut.static_shared_bytes, whole.static_shared_bytes, "{}", kernel.name);
+        let text = |ptx: &str| {
+            let start = ptx.find(&format!(".visible .entry {}(", kernel.entry)).unwrap();
+            let end = ptx[start..].find("\n}\n").unwrap();
+            ptx[start..start + end].to_owned()
+        };
+        assert_eq!(text(&own), text(module.text), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn no_two_modules_have_an_entry_of_the_same_name() {
+    let mut entries: Vec<_> = ptx::MODULES.iter().flat_map(|module| module.entries()).collect();
+    let count = entries.len();
+    entries.sort_unstable();
+    entries.dedup();
+    assert_eq!(entries.len(), count);
+    assert!(count > KERNELS.len());
 }

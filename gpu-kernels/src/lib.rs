@@ -43,15 +43,15 @@
 #![no_std]
 
 pub mod exercise;
-pub mod launch;
 
-pub use launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+pub use kernel_common::launch;
+pub use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 
 /// Declares the kernels' modules and lists what each says of itself.
 macro_rules! kernels {
     ($($name:ident)*) => {
         $(pub mod $name;)*
-        launch_bounds!($($name)*);
+        $(kernel_common::entry_facts!($name, $name::KERNEL);)*
 
         /// Every kernel of this crate, in reading order.
         pub const KERNELS: &[Kernel] = &[$($name::KERNEL),*];
@@ -64,21 +64,10 @@ macro_rules! kernels {
     };
 }
 
-/// Puts the launch bounds of kernels whose modules and entries have these names into the PTX, for cuda_builder; see
-/// [`launch::LaunchBounds`].
-macro_rules! launch_bounds {
-    ($($name:ident)*) => {
-        $(const _: () = {
-            #[cfg(target_arch = "nvptx64")]
-            #[export_name = concat!("launch_bounds_of_", stringify!($name))]
-            pub static LAUNCH_BOUNDS: launch::LaunchBounds = $name::KERNEL.launch_bounds();
-        };)*
-    };
-}
+kernel_common::entry_facts!(exercise, exercise::KERNEL);
 
-launch_bounds!(exercise);
-
-// A new kernel is a file beside this one and a line here.
+// A new kernel is a file beside this one and a line here. The level that its descriptor states decides which module its
+// entry is in.
 kernels! {
     naive
     uncoalesced

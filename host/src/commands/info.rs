@@ -27,6 +27,6 @@ pub fn run(common: Common) -> anyhow::Result<InfoReport> {
         devices: selectors.into_iter().map(open).collect::<Result<_, DeviceError>>()?,
         no_gpu,
         kernel_compiler: kernel_compiler::DESCRIPTION,
-        ptx: ptx::MODULES.iter().map(|module| PtxLevel::new(module.architecture, module.text)).collect(),
+        ptx: ptx::MODULES.iter().map(|module| PtxLevel::new(module.name, module.text)).collect(),
     })
 }

@@ -9,7 +9,9 @@ mod product;
 mod sweep;
 mod table;
 
-use gpu_kernels::{Architecture, Kernel};
+use std::borrow::Cow;
+
+use gpu_kernels::Kernel;
 use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
@@ -101,7 +103,7 @@ impl Report for KernelList {
 /// One PTX module inside the binary.
 #[derive(Debug, Serialize)]
 pub struct PtxLevel {
-    /// The level, such as `compute_70`.
+    /// The level, such as `compute_70`, behind the crate's name where that isn't the book.
     pub level: &'static str,
     /// The PTX ISA version that its text declares.
     pub isa_version: String,
@@ -111,13 +113,9 @@ pub struct PtxLevel {
 
 impl PtxLevel {
     /// The facts of a module.
-    pub fn new(architecture: Architecture, text: &str) -> PtxLevel {
+    pub fn new(level: &'static str, text: &str) -> PtxLevel {
         let version = text.lines().find_map(|line| line.trim().strip_prefix(".version"));
-        PtxLevel {
-            level: architecture.name(),
-            isa_version: version.map_or("unknown", str::trim).to_owned(),
-            bytes: text.len(),
-        }
+        PtxLevel { level, isa_version: version.map_or("unknown", str::trim).to_owned(), bytes: text.len() }
     }
 }
 
@@ -174,13 +172,13 @@ pub struct PtxLevels {
     pub levels: Vec<&'static str>,
 }
 
-/// The PTX of one level.
+/// The PTX of one level, or of one of its kernels.
 #[derive(Debug, Serialize)]
 pub struct PtxText {
     /// The level's name.
     pub level: &'static str,
     /// The module's text.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
 }
 
 impl Report for PtxReport {

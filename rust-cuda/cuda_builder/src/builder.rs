@@ -224,7 +224,8 @@ impl CudaBuilder {
         }
 
         let text = std::fs::read_to_string(&built.assembly).at(&built.assembly)?;
-        let text = ptx::tidy(&ptx::bound(&text)?);
+        ptx::check_kernels(&text, &built.name)?;
+        let text = ptx::tidy(&ptx::of_level(&ptx::bound(&text)?, self.arch.capability())?);
         ptx::check(&text, &built.name)?;
         let path = cache.join(self.arch.target_cpu()).join(format!("{}.ptx", built.name));
         write_if_changed(&path, &text).at(&path)?;

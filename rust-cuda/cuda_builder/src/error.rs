@@ -70,6 +70,10 @@ pub enum CudaBuilderError {
     #[error("the launch bounds `{variable}` can't be kept: {reason}")]
     LaunchBounds { variable: String, reason: &'static str },
 
+    /// A kernel crate states a level for an entry that can't be kept.
+    #[error("the level `{variable}` can't be kept: {reason}")]
+    Level { variable: String, reason: &'static str },
+
     /// The PTX couldn't be put where it was asked for.
     #[error("the PTX can't be copied to {}: {error}", .path.display())]
     FailedToCopyPtxFile { path: PathBuf, error: io::Error },

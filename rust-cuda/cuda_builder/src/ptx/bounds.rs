@@ -6,7 +6,7 @@
 //! `.maxntid`, `.minnctapersm` and `.maxnreg` between the entry's parameters and its body, and the variable goes.
 use std::collections::HashMap;
 
-use super::text::{function_head, words};
+use super::text::{Variable, function_head, variable};
 use crate::error::CudaBuilderError;
 
 const PREFIX: &str = "launch_bounds_of_";
@@ -14,13 +14,13 @@ const PREFIX: &str = "launch_bounds_of_";
 /// The same module with its launch bounds as directives.
 pub fn bound(text: &str) -> Result<String, CudaBuilderError> {
     let mut bounds: HashMap<&str, Vec<String>> = HashMap::new();
-    for (entry, line) in text.lines().filter_map(|line| Some((stated_for(line)?, line))) {
-        bounds.insert(entry, directives(entry, line)?);
+    for (entry, variable) in text.lines().filter_map(stated) {
+        bounds.insert(entry, directives(entry, &variable)?);
     }
 
     let mut bounded = String::with_capacity(text.len());
     let mut pending: Option<Vec<String>> = None;
-    for line in text.lines().filter(|line| stated_for(line).is_none()) {
+    for line in text.lines().filter(|line| stated(line).is_none()) {
         if let Some((entry, true)) = function_head(line) {
             pending = bounds.remove(entry);
         }
@@ -39,16 +39,15 @@ pub fn bound(text: &str) -> Result<String, CudaBuilderError> {
     }
 }
 
-/// The entry whose bounds a line declares.
-fn stated_for(line: &str) -> Option<&str> {
-    let declaration = line.split_once('[')?.0;
-    let is_variable = declaration.split_whitespace().any(|word| matches!(word, ".global" | ".const"));
-    is_variable.then(|| declaration.split_whitespace().next_back()?.strip_prefix(PREFIX)).flatten()
+/// The entry whose bounds a line declares, and the variable.
+fn stated(line: &str) -> Option<(&str, Variable<'_>)> {
+    let variable = variable(line)?;
+    Some((variable.name.strip_prefix(PREFIX)?, variable))
 }
 
-fn directives(entry: &str, declaration: &str) -> Result<Vec<String>, CudaBuilderError> {
-    let [x, y, z, blocks, registers] = values(declaration)
-        .ok_or_else(|| wrong(entry, "expected a variable of five u32, such as [256, 1, 1, 2, 0]"))?;
+fn directives(entry: &str, variable: &Variable) -> Result<Vec<String>, CudaBuilderError> {
+    let [x, y, z, blocks, registers] =
+        variable.words().ok_or_else(|| wrong(entry, "expected a variable of five u32, such as [256, 1, 1, 2, 0]"))?;
     let mut directives = Vec::new();
     match (x, y, z) {
         (0, 0, 0) if blocks > 0 => {
@@ -70,28 +69,6 @@ fn directives(entry: &str, declaration: &str) -> Result<Vec<String>, CudaBuilder
         _ => return Err(wrong(entry, "state blocks per multiprocessor or registers of a thread, not both")),
     }
     Ok(directives)
-}
-
-/// The five values of a variable, which LLVM writes as words or as bytes, its last zeros left out.
-fn values(declaration: &str) -> Option<[u32; 5]> {
-    let (declared, initial) = declaration.split_once('=').unwrap_or((declaration, ""));
-    let elements: usize = declared.split_once('[')?.1.split_once(']')?.0.parse().ok()?;
-    let element_bytes = if words(declared).any(|word| word == ".b8" || word == ".u8") { 1 } else { 4 };
-    if elements * element_bytes != 20 {
-        return None;
-    }
-    let mut numbers = words(initial).map(str::parse::<u32>).collect::<Result<Vec<_>, _>>().ok()?;
-    if numbers.len() > elements {
-        return None;
-    }
-    numbers.resize(elements, 0);
-    let mut values = [0u32; 5];
-    for (value, bytes) in values.iter_mut().zip(numbers.chunks(4 / element_bytes)) {
-        for (place, &byte) in bytes.iter().enumerate() {
-            *value |= byte << (8 * place);
-        }
-    }
-    Some(values)
 }
 
 fn wrong(entry: &str, reason: &'static str) -> CudaBuilderError {

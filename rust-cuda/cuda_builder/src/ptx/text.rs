@@ -1,7 +1,7 @@
 //! As much of PTX's grammar as tidying and checking need: words, declarations, and the bodies of functions.
 
 /// The words of a line: names, numbers and directives, without punctuation.
-pub fn words(line: &str) -> impl Iterator<Item = &str> {
+pub fn words(line: &str) -> impl DoubleEndedIterator<Item = &str> {
     line.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%' | '.')))
         .filter(|word| !word.is_empty())
 }
@@ -14,6 +14,54 @@ pub fn shared_variable(line: &str) -> Option<&str> {
     }
     let name = declaration.split('[').next()?.split_whitespace().next_back()?;
     Some(name.trim_end_matches(';'))
+}
+
+/// A variable in global or constant memory, at module level.
+pub struct Variable<'a> {
+    pub name: &'a str,
+    /// What stands before `=`.
+    declaration: &'a str,
+    /// What stands behind it.
+    initial: &'a str,
+}
+
+/// The variable in global or constant memory that a line declares.
+pub fn variable(line: &str) -> Option<Variable<'_>> {
+    if line.starts_with("//") || line.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let (declaration, initial) = line.split_once('=').unwrap_or((line, ""));
+    let before_length = declaration.split('[').next()?;
+    let is_variable = before_length.split_whitespace().any(|word| matches!(word, ".global" | ".const"));
+    let name = words(before_length).next_back().filter(|_| is_variable)?;
+    Some(Variable { name, declaration, initial })
+}
+
+impl Variable<'_> {
+    /// The values of a variable of `N` `u32`, which LLVM writes as words or as bytes, its last zeros left out. `None` if it
+    /// has another size.
+    pub fn words<const N: usize>(&self) -> Option<[u32; N]> {
+        let elements = match self.declaration.split_once('[') {
+            Some((_, length)) => length.split_once(']')?.0.parse().ok()?,
+            None => 1,
+        };
+        let element_bytes = if words(self.declaration).any(|word| word == ".b8" || word == ".u8") { 1 } else { 4 };
+        if elements * element_bytes != 4 * N {
+            return None;
+        }
+        let mut numbers = words(self.initial).map(str::parse::<u32>).collect::<Result<Vec<_>, _>>().ok()?;
+        if numbers.len() > elements {
+            return None;
+        }
+        numbers.resize(elements, 0);
+        let mut values = [0; N];
+        for (value, bytes) in values.iter_mut().zip(numbers.chunks(4 / element_bytes)) {
+            for (place, &byte) in bytes.iter().enumerate() {
+                *value |= byte << (8 * place);
+            }
+        }
+        Some(values)
+    }
 }
 
 /// A function of a module: its line of declaration and the lines of its body.
@@ -78,6 +126,18 @@ mod tests {
         assert_eq!(heads, [("add", true), ("helper", false)]);
         assert_eq!(functions[0].body, ["\tret;"]);
         assert_eq!(functions[1].body.len(), 2);
+    }
+
+    #[test]
+    fn variables_are_read_as_words_and_as_bytes() {
+        let read = |line| variable(line).and_then(|variable| variable.words::<2>().map(|words| (variable.name, words)));
+        assert_eq!(read(".visible .global .align 4 .u32 pair[2] = {70, 80};"), Some(("pair", [70, 80])));
+        assert_eq!(read(".const .align 4 .b8 pair[8] = {70, 1, 0, 0, 80};"), Some(("pair", [326, 80])));
+        assert_eq!(read(".global .align 4 .b8 pair[8];"), Some(("pair", [0, 0])));
+        assert_eq!(read(".global .align 4 .u32 one = 1;"), None);
+        assert_eq!(read(".shared .align 4 .u32 pair[2];"), None);
+        assert_eq!(variable(".visible .global .align 4 .u32 one = 1;").unwrap().words(), Some([1]));
+        assert_eq!(variable(".global .align 4 .u32 one;").unwrap().words(), Some([0]));
     }
 
     #[test]

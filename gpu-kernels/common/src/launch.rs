@@ -5,20 +5,34 @@
 pub enum Architecture {
     /// Compute capability 7.0 (Volta, 2017) and everything after it.
     Compute70,
+    /// Compute capability 8.0 (Ampere, 2020) and everything after it: asynchronous copies to shared memory, and barriers
+    /// that live there.
+    Compute80,
 }
 
 impl Architecture {
+    /// Every level, lowest first.
+    pub const ALL: &'static [Architecture] = &[Architecture::Compute70, Architecture::Compute80];
+
     /// The compute capability as (major, minor), the way drivers report it.
     pub const fn compute_capability(self) -> (u32, u32) {
         match self {
             Architecture::Compute70 => (7, 0),
+            Architecture::Compute80 => (8, 0),
         }
+    }
+
+    /// The compute capability times ten, as names of levels have it: 70 for 7.0.
+    pub const fn level(self) -> u32 {
+        let (major, minor) = self.compute_capability();
+        10 * major + minor
     }
 
     /// The name of the PTX level, such as `compute_70`.
     pub const fn name(self) -> &'static str {
         match self {
             Architecture::Compute70 => "compute_70",
+            Architecture::Compute80 => "compute_80",
         }
     }
 }
@@ -37,6 +51,15 @@ impl Precision {
             Precision::F32 => "f32",
         }
     }
+}
+
+/// What a kernel's entry takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Signature {
+    /// `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`: C = A B, row-major without gaps.
+    Plain,
+    /// `(call: Call)`: everything that a [`Call`](crate::call::Call) can ask for.
+    Call,
 }
 
 /// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner
@@ -102,10 +125,9 @@ impl LaunchShape {
     }
 }
 
-/// A GEMM kernel: C = A B in row-major matrices without gaps.
+/// A GEMM kernel.
 ///
-/// Its entry takes `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`, the same for every
-/// kernel of one [`Precision`], so that one piece of host code launches them all.
+/// All kernels of one [`Signature`] take the same, so that one piece of host code launches them all.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// What users call it.
@@ -118,6 +140,8 @@ pub struct Kernel {
     pub architecture: Architecture,
     /// Its arithmetic.
     pub precision: Precision,
+    /// What its entry takes.
+    pub signature: Signature,
     /// The piece of the product that a block works on.
     pub tile: Tile,
     /// Threads of a block along x, y, z.
