@@ -88,6 +88,8 @@ pub struct Summary {
     pub least_at: Problem,
     /// How often the contender was at least as fast.
     pub ahead: usize,
+    /// The largest ratio of errors, the contender's largest error by cuBLAS's, and where that was.
+    pub worst_error: Option<(f64, Problem)>,
 }
 
 /// How each contender did against cuBLAS; empty without cuBLAS.
@@ -112,6 +114,10 @@ pub fn summaries(measurements: &[Measurement]) -> Vec<Summary> {
             least,
             least_at,
             ahead: numbers.iter().filter(|ratio| **ratio >= 1.0).count(),
+            worst_error: measurements
+                .iter()
+                .filter_map(|measurement| Some((measurement.error_ratio(*contender)?[0], measurement.problem)))
+                .max_by(|one, other| one.0.total_cmp(&other.0)),
         })
     };
     contenders.iter().filter_map(summary).collect()

@@ -153,6 +153,10 @@ pub struct SummaryRow {
     pub least_at: Problem,
     /// Shapes for which the contender was at least as fast.
     pub ahead: usize,
+    /// The largest of the contender's largest errors by cuBLAS's.
+    pub worst_error_ratio: Option<f64>,
+    /// Where that was.
+    pub worst_error_at: Option<Problem>,
 }
 
 /// What a contender costs for a problem, counted on the simulator.
@@ -382,6 +386,8 @@ impl SummaryRow {
             least: summary.least,
             least_at: summary.least_at,
             ahead: summary.ahead,
+            worst_error_ratio: summary.worst_error.map(|(ratio, _)| ratio),
+            worst_error_at: summary.worst_error.map(|(_, problem)| problem),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The report of `bench` as an SVG picture: speed above, the ratio to cuBLAS below.
+//! The report of `bench` as an SVG picture: speed above, the ratio to cuBLAS below, over the shapes in ascending order of
+//! their multiply-adds.
 
 use plotters::{coord::Shift, prelude::*};
 
@@ -8,8 +9,12 @@ use crate::{
     language::Language,
 };
 
-const WIDTH: u32 = 1000;
+const WIDTH: u32 = 1100;
 const CHART_HEIGHT: u32 = 380;
+/// What the legend takes of the width.
+const LEGEND: u32 = 170;
+/// The width of a letter of a label, about.
+const LETTER: usize = 7;
 
 /// Fonts that have Chinese characters come first, of each system one; who has none of them gets any without serifs.
 const FONTS: &str = "Noto Sans CJK SC, Noto Sans SC, PingFang SC, Microsoft YaHei, WenQuanYi Micro Hei, sans-serif";
@@ -33,7 +38,14 @@ impl Places {
                 all.push(shape);
             }
         }
+        all.sort_by_key(Problem::multiply_adds);
         Places { shapes: all }
+    }
+
+    /// How many of their names have room beside each other.
+    fn labels(&self) -> usize {
+        let longest = (0..self.shapes.len()).map(|place| self.name(place as f64).len()).max().unwrap_or(1);
+        ((WIDTH - LEGEND) as usize / (LETTER * (longest + 2))).clamp(2, self.shapes.len().max(2))
     }
 
     fn of(&self, shape: Problem) -> f64 {
@@ -75,7 +87,8 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
     let charts = 1 + u32::from(!ratios.is_empty());
     let root = SVGBackend::with_string(text, (WIDTH, charts * CHART_HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
-    let areas = root.split_evenly((charts as usize, 1));
+    let (left, right) = root.split_horizontally(WIDTH - LEGEND);
+    let areas = left.split_evenly((charts as usize, 1));
     let device = &report.machine.device;
     let speed = if report.machine.simulated {
         language.choose("fused multiply-adds, % of instructions", "融合乘加占指令的百分比")
@@ -87,8 +100,23 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
         let ratio = language.choose("speed by cuBLAS's", "与 cuBLAS 的速度比");
         chart(area, "", ratio, &places, &ratios, Some(1.0), language)?;
     }
+    for (index, line) in speeds.iter().enumerate() {
+        let (y, style) = (52 + 18 * index as i32, style(line.name, index));
+        right.draw(&PathElement::new(vec![(6, y), (26, y)], style))?;
+        right.draw(&Text::new(line.name, (32, y - 7), (FONTS, 13).into_font()))?;
+    }
     root.present()?;
     Ok(())
+}
+
+/// How a contender's line looks. The library's choice and cuBLAS stand out; kernels share the rest of the colours.
+fn style(name: &str, index: usize) -> ShapeStyle {
+    match name {
+        Contender::CHOSEN => RGBColor(200, 50, 40).stroke_width(3),
+        Contender::CUBLAS => RGBColor(40, 40, 40).stroke_width(3),
+        // Steps of the golden ratio keep neighbours apart.
+        _ => HSLColor((0.3 + index as f64 * 0.618_034) % 1.0, 0.65, 0.42).stroke_width(1),
+    }
 }
 
 /// The points of each contender, in the order of the rows.
@@ -101,6 +129,7 @@ fn lines(points: impl Iterator<Item = (&'static str, f64, Option<f64>)>) -> Vec<
             None => lines.push(Line { name, points: vec![(place, value)] }),
         }
     }
+    lines.iter_mut().for_each(|line| line.points.sort_by(|one, other| one.0.total_cmp(&other.0)));
     lines
 }
 
@@ -128,7 +157,7 @@ fn chart(
         .y_desc(axis)
         .label_style((FONTS, 12))
         .axis_desc_style((FONTS, 14))
-        .x_labels(places.shapes.len().clamp(2, 12))
+        .x_labels(places.labels())
         .x_label_formatter(&|place| places.name(*place))
         .y_label_formatter(&|value| format!("{value:.1}"))
         .light_line_style(TRANSPARENT)
@@ -139,38 +168,10 @@ fn chart(
         chart.draw_series(std::iter::once(line))?;
     }
     for (index, line) in lines.iter().enumerate() {
-        // The library's choice and cuBLAS stand out; kernels share the rest of the colours.
-        let (colour, width) = match line.name {
-            Contender::CHOSEN => (RGBColor(200, 50, 40), 3),
-            Contender::CUBLAS => (RGBColor(40, 40, 40), 3),
-            _ => {
-                let hue = (0.28 + index as f64 * 0.381_966) % 1.0;
-                (rgb(hue), 1)
-            }
-        };
-        let style = ShapeStyle::from(&colour).stroke_width(width);
-        chart
-            .draw_series(std::iter::once(PathElement::new(line.points.clone(), style)))?
-            .label(line.name)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], style));
-        let dots = line.points.iter().map(|point| Circle::new(*point, 2 + width / 2, colour.filled()));
+        let style = style(line.name, index);
+        chart.draw_series(std::iter::once(PathElement::new(line.points.clone(), style)))?;
+        let dots = line.points.iter().map(|point| Circle::new(*point, 2 + style.stroke_width / 2, style.filled()));
         chart.draw_series(dots)?;
     }
-    if !lines.is_empty() {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .label_font((FONTS, 12))
-            .background_style(WHITE.mix(0.85))
-            .border_style(BLACK.mix(0.3))
-            .draw()?;
-    }
     Ok(())
-}
-
-/// A colour of that hue, dark enough on white.
-fn rgb(hue: f64) -> RGBColor {
-    let HSLColor(hue, saturation, lightness) = HSLColor(hue, 0.6, 0.45);
-    let (red, green, blue) = HSLColor(hue, saturation, lightness).to_backend_color().rgb;
-    RGBColor(red, green, blue)
 }

@@ -184,6 +184,7 @@ fn summaries(report: &BenchReport, language: Language) -> String {
         say("least", "最小"),
         say("where", "最小处"),
         say("not slower", "不慢于"),
+        say("worst error by cuBLAS's", "最大误差比"),
     ];
     let rows = report.summaries.iter().map(|row| {
         vec![
@@ -193,6 +194,7 @@ fn summaries(report: &BenchReport, language: Language) -> String {
             format!("{:.3}", row.least),
             row.least_at.to_string(),
             row.ahead.to_string(),
+            row.worst_error_ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")),
         ]
     });
     table::numbers(0, [headers].into_iter().chain(rows))
@@ -352,7 +354,11 @@ impl BenchReport {
         let Some(row) = chosen.or_else(best) else { return String::new() };
         let (contender, shapes, mean, least, at) =
             (row.contender, row.shapes, row.geometric_mean, row.least, row.least_at);
-        match language {
+        let errors = row.worst_error_ratio.zip(row.worst_error_at).map(|(ratio, at)| match language {
+            Language::En => format!(" Its largest error is at most {ratio:.2} times cuBLAS's (for {at})."),
+            Language::Zh => format!("其最大误差至多为 cuBLAS 的 {ratio:.2} 倍（{at}）。"),
+        });
+        let said = match language {
             Language::En => format!(
                 "{contender} against cuBLAS: {mean:.3} times its speed in the geometric mean of {shapes} shapes, {least:.3} at least (for {at}); not slower for {} of {shapes}.",
                 row.ahead
@@ -361,7 +367,8 @@ impl BenchReport {
                 "{contender} 对 cuBLAS：{shapes} 个形状的速度比几何平均为 {mean:.3}，最小为 {least:.3}（{at}）；{} 个形状不慢于 cuBLAS。",
                 row.ahead
             ),
-        }
+        };
+        said + &errors.unwrap_or_default()
     }
 }
 
