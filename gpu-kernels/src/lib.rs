@@ -21,6 +21,8 @@
 //! 13. [`double_buffered`]: the next tiles are loaded during the products; two stages, one barrier a step.
 //! 14. [`warp_tiled`]: which lanes of a warp share what they read.
 //!
+//! Beside the ladder stands [`general_tiled`]: what a library's product has to take, and that it takes no other algorithm.
+//!
 //! ## Conventions
 //!
 //! All matrices are row-major without gaps: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`, and element (row, column)
@@ -83,4 +85,5 @@ kernels! {
     vector_loads
     double_buffered
     warp_tiled
+    general_tiled
 }

@@ -34,7 +34,7 @@ use libloading::Library;
 
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
-    gemm::DeviceMatrix,
+    gemm::{BlasMatrix, BlasProduct, DeviceMatrix, GemmError, Operand, Output},
 };
 
 /// The library under the names of its last three major versions, newest first.
@@ -131,8 +131,10 @@ pub enum CublasError {
         /// What it returned; the cuBLAS documentation lists the values under `cublasStatus_t`.
         status: c_int,
     },
-    /// A matrix that cuBLAS's 32-bit sizes can't express, or matrices that don't fit together.
-    #[error("cuBLAS can't multiply {m} x {k} by {k} x {n}: sizes must agree and be less than 2^31")]
+    /// A size that cuBLAS's 32 bits can't express.
+    #[error(
+        "cuBLAS can't multiply {m} x {k} by {k} x {n}: sizes, leading dimensions and batches must be less than 2^31"
+    )]
     Shape {
         /// Rows of A.
         m: usize,
@@ -141,82 +143,12 @@ pub enum CublasError {
         /// Columns of A.
         k: usize,
     },
-    /// A matrix that reaches past the end of its buffer, or whose rows overlap.
-    #[error("{matrix} doesn't lie inside its buffer as cuBLAS is to see it: {available} elements there")]
-    Outside {
-        /// "A", "B" or "C".
-        matrix: &'static str,
-        /// Elements in the buffer.
-        available: usize,
-    },
+    /// Matrices that don't fit together or aren't this device's.
+    #[error(transparent)]
+    Gemm(#[from] GemmError),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
-}
-
-/// Row-major matrices of one shape in device memory, evenly spaced.
-#[derive(Clone, Copy, Debug)]
-pub struct Operand<'a> {
-    /// Where they stand.
-    pub buffer: &'a DeviceBuffer<f32>,
-    /// The first element of the first.
-    pub offset: usize,
-    /// Elements from the start of a row to the start of the next.
-    pub leading: usize,
-    /// Elements from a matrix to the next.
-    pub stride: usize,
-    /// Whether memory holds the transpose of the matrix that is meant. C is never transposed.
-    pub transposed: bool,
-}
-
-impl<'a> Operand<'a> {
-    /// One matrix of rows of `columns` elements without gaps.
-    pub fn packed(buffer: &'a DeviceBuffer<f32>, offset: usize, columns: usize) -> Operand<'a> {
-        Operand { buffer, offset, leading: columns, stride: 0, transposed: false }
-    }
-
-    /// Whether `batch` matrices that are `rows` x `columns` as meant lie inside the buffer.
-    fn fits(&self, rows: usize, columns: usize, batch: usize) -> bool {
-        let (rows, columns) = if self.transposed { (columns, rows) } else { (rows, columns) };
-        if rows == 0 || columns == 0 || batch == 0 {
-            return true;
-        }
-        let last_row = (rows - 1).checked_mul(self.leading).and_then(|start| start.checked_add(columns));
-        let end = (batch - 1).checked_mul(self.stride).and_then(|start| start.checked_add(last_row?));
-        let end = end.and_then(|end| end.checked_add(self.offset));
-        self.leading >= columns && end.is_some_and(|end| end <= self.buffer.len())
-    }
-
-    fn operation(&self) -> c_int {
-        if self.transposed { TRANSPOSED } else { NOT_TRANSPOSED }
-    }
-
-    fn address(&self) -> *mut c_float {
-        ptr::without_provenance_mut((self.buffer.address() as usize).wrapping_add(self.offset * size_of::<f32>()))
-    }
-}
-
-/// `batch` products C = alpha op(A) op(B) + beta C, where op(A) is `m` x `k` and op(B) `k` x `n`.
-#[derive(Clone, Copy, Debug)]
-pub struct Products<'a> {
-    /// Rows of C.
-    pub m: usize,
-    /// Columns of C.
-    pub n: usize,
-    /// The inner dimension.
-    pub k: usize,
-    /// How many.
-    pub batch: usize,
-    /// The factor of the product.
-    pub alpha: f32,
-    /// A.
-    pub a: Operand<'a>,
-    /// B.
-    pub b: Operand<'a>,
-    /// The factor of what C holds; with 0 it isn't read.
-    pub beta: f32,
-    /// C.
-    pub c: Operand<'a>,
 }
 
 /// cuBLAS on the stream of a device.
@@ -301,90 +233,64 @@ impl Cublas {
         }
     }
 
-    /// Starts C = A B for row-major matrices in the memory of its device and returns without waiting for it.
+    /// Starts C = A B and returns without waiting for it. C may be seen elsewhere too.
     ///
     /// # Errors
     ///
-    /// [`CublasError::Shape`] if the sizes don't fit together or into 32 bits, [`CublasError::Failed`] if cuBLAS
-    /// refuses.
+    /// As [`enqueue_product`](Cublas::enqueue_product).
     pub fn enqueue(&self, a: DeviceMatrix<'_>, b: DeviceMatrix<'_>, c: DeviceMatrix<'_>) -> Result<(), CublasError> {
-        let ((m, k), n) = (a.dim(), b.dim().1);
-        if b.dim().0 != k || c.dim() != (m, n) {
-            return Err(CublasError::Shape { m, n, k });
-        }
-        let place = |matrix: DeviceMatrix<'_>| Place {
-            operation: NOT_TRANSPOSED,
-            address: ptr::without_provenance_mut(matrix.address() as usize),
-            leading: matrix.dim().1,
-            stride: 0,
-        };
-        // SAFETY: DeviceMatrix::new checked that the matrices are inside their buffers, and they have the sizes said here.
-        unsafe { self.call([m, n, k, 1], [place(a), place(b), place(c)], [1.0, 0.0]) }
+        self.call(BlasProduct::new(&self.device, (1.0, 0.0), a.into(), b.into(), c.into())?)
     }
 
-    /// Starts products of row-major matrices in the memory of its device and returns without waiting for them.
+    /// Starts C = alpha A B + beta C for matrices, or batches of them at equal distances, in the memory of its device, and
+    /// returns without waiting for it.
     ///
     /// # Errors
     ///
-    /// [`CublasError::Outside`] if a matrix reaches past its buffer, [`CublasError::Shape`] if the sizes don't fit into 32
-    /// bits, [`CublasError::NoFunction`] if this cuBLAS has no batches, [`CublasError::Failed`] if it refuses.
-    pub fn enqueue_products(&self, products: &Products<'_>) -> Result<(), CublasError> {
-        let Products { m, n, k, batch, alpha, a, b, beta, c } = *products;
-        let fits = [("A", a, m, k), ("B", b, k, n), ("C", Operand { transposed: false, ..c }, m, n)];
-        if let Some((matrix, operand, ..)) =
-            fits.iter().find(|(_, operand, rows, columns)| !operand.fits(*rows, *columns, batch))
-        {
-            return Err(CublasError::Outside { matrix, available: operand.buffer.len() });
-        }
-        let place = |operand: Operand<'_>| Place {
-            operation: operand.operation(),
-            address: operand.address(),
-            leading: operand.leading,
-            stride: operand.stride,
-        };
-        // SAFETY: the matrices are inside their buffers, as was checked just now.
-        unsafe { self.call([m, n, k, batch], [place(a), place(b), place(c)], [alpha, beta]) }
+    /// [`CublasError::Gemm`] if the matrices don't fit together or a batch is a list, [`CublasError::Shape`] if a size
+    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches, [`CublasError::Failed`] if it
+    /// refuses.
+    pub fn enqueue_product<'a>(
+        &self,
+        (alpha, beta): (f32, f32),
+        a: impl Into<Operand<'a>>,
+        b: impl Into<Operand<'a>>,
+        c: impl Into<Output<'a>>,
+    ) -> Result<(), CublasError> {
+        let Output(c) = c.into();
+        self.call(BlasProduct::new(&self.device, (alpha, beta), a.into(), b.into(), c)?)
     }
 
-    /// The call of cuBLAS: `batch` products by rows, which are A B with the places of A and B exchanged by columns.
-    ///
-    /// # Safety
-    ///
-    /// The matrices must be inside buffers of this device, with the sizes, leading dimensions and strides said here.
-    unsafe fn call(
-        &self,
-        [m, n, k, batch]: [usize; 4],
-        [a, b, c]: [Place; 3],
-        [alpha, beta]: [f32; 2],
-    ) -> Result<(), CublasError> {
-        if m == 0 || n == 0 || batch == 0 {
-            return Ok(());
-        }
+    /// The call of cuBLAS: what is A B by rows is B A by columns, each matrix as it stands in memory.
+    fn call(&self, product: Option<BlasProduct>) -> Result<(), CublasError> {
+        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c }) = product else { return Ok(()) };
         let refuse = || CublasError::Shape { m, n, k };
         let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
-        let (rows, columns, inner, count) = (size(m)?, size(n)?, size(k)?, size(batch)?);
-        let leading = |place: Place| size(place.leading.max(1));
+        let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
+        let leading = |matrix: BlasMatrix| size(matrix.leading.max(1));
         let (lda, ldb, ldc) = (leading(a)?, leading(b)?, leading(c)?);
+        let operation = |matrix: BlasMatrix| if matrix.transposed { TRANSPOSED } else { NOT_TRANSPOSED };
+        let element = |matrix: BlasMatrix| ptr::without_provenance_mut::<c_float>(matrix.address as usize);
         self.device.raw_stream()?;
-        if batch == 1 {
+        if count == 1 {
             // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
-            // cuBLAS does with those in host memory. That the matrices are as said is the caller's promise; only the GPU
-            // follows the pointers to them, in the order of the stream on which the buffers are freed too.
+            // cuBLAS does with those in host memory. The views of the matrices were checked to be inside their buffers;
+            // only the GPU follows the pointers to them, in the order of the stream on which the buffers are freed too.
             let status = unsafe {
                 (self.sgemm)(
                     self.handle,
-                    b.operation,
-                    a.operation,
+                    operation(b),
+                    operation(a),
                     columns,
                     rows,
                     inner,
                     &alpha,
-                    b.address,
+                    element(b),
                     ldb,
-                    a.address,
+                    element(a),
                     lda,
                     &beta,
-                    c.address,
+                    element(c),
                     ldc,
                 )
             };
@@ -393,41 +299,32 @@ impl Cublas {
         let function = "cublasSgemmStridedBatched";
         let missing = || CublasError::NoFunction { library: self.name.clone(), function };
         let strided_batched = self.strided_batched.ok_or_else(missing)?;
-        let stride = |place: Place| c_longlong::try_from(place.stride).map_err(|_| refuse());
+        let stride = |matrix: BlasMatrix| c_longlong::try_from(matrix.stride).map_err(|_| refuse());
         // SAFETY: as above.
         let status = unsafe {
             strided_batched(
                 self.handle,
-                b.operation,
-                a.operation,
+                operation(b),
+                operation(a),
                 columns,
                 rows,
                 inner,
                 &alpha,
-                b.address,
+                element(b),
                 ldb,
                 stride(b)?,
-                a.address,
+                element(a),
                 lda,
                 stride(a)?,
                 &beta,
-                c.address,
+                element(c),
                 ldc,
                 stride(c)?,
-                count,
+                size(count)?,
             )
         };
         check(function, status)
     }
-}
-
-/// Where cuBLAS finds matrices.
-#[derive(Clone, Copy)]
-struct Place {
-    operation: c_int,
-    address: *mut c_float,
-    leading: usize,
-    stride: usize,
 }
 
 impl Drop for Cublas {
@@ -489,7 +386,10 @@ fn is_absence(path: &Path, said: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceSelector;
+    use crate::{
+        device::DeviceSelector,
+        gemm::{DeviceMatrices, DeviceMatricesMut},
+    };
 
     #[test]
     fn versions_are_read_in_both_ways_of_writing_them_as_a_number() {
@@ -521,18 +421,6 @@ mod tests {
     }
 
     #[test]
-    fn matrices_that_reach_past_their_buffers_or_have_overlapping_rows_do_not_fit() {
-        let device = Device::open(DeviceSelector::Simulator).unwrap();
-        let buffer = device.allocate::<f32>(20).unwrap();
-        let operand =
-            |offset, leading, stride, transposed| Operand { buffer: &buffer, offset, leading, stride, transposed };
-        assert!(operand(2, 4, 9, false).fits(2, 3, 2) && operand(4, 4, 9, false).fits(2, 3, 2));
-        assert!(!operand(5, 4, 9, false).fits(2, 3, 2) && !operand(0, 2, 9, false).fits(2, 3, 1));
-        assert!(operand(0, 5, 0, true).fits(5, 4, 1) && !operand(0, 5, 0, false).fits(5, 4, 1));
-        assert!(operand(99, 0, 0, false).fits(0, 3, 1) && !operand(0, usize::MAX, 0, false).fits(3, 3, 1));
-    }
-
-    #[test]
     fn where_there_is_a_gpu_and_cublas_its_product_is_right_for_oblong_matrices() {
         let Ok(device) = Device::open(DeviceSelector::Cuda(None)) else { return };
         let cublas = match Cublas::open(&device) {
@@ -549,30 +437,17 @@ mod tests {
         assert_eq!(c.download().unwrap(), [321.0, 654.0]);
         assert!(matches!(
             cublas.enqueue(matrix(&a, 3, 2), matrix(&b, 3, 1), matrix(&c, 2, 1)),
-            Err(CublasError::Shape { m: 3, n: 1, k: 2 })
+            Err(CublasError::Gemm(GemmError::InnerSizesDiffer { .. }))
         ));
 
         // Two products of transposed matrices with gaps, twice as large and added to what is there: A is 2 x 3, of which
         // memory holds the transpose with rows of 3, B 3 x 1 with its transpose.
-        let a = device
-            .upload(&[1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0]);
-        let (a, b) = (a.unwrap(), device.upload(&[1.0f32, 10.0, 100.0, -1.0, 7.0, 8.0, 9.0]).unwrap());
-        let c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
-        let operand = |buffer, leading, stride, transposed| Operand { buffer, offset: 0, leading, stride, transposed };
-        let products = Products {
-            m: 2,
-            n: 1,
-            k: 3,
-            batch: 2,
-            alpha: 2.0,
-            a: operand(&a, 3, 9, true),
-            b: operand(&b, 3, 4, true),
-            beta: 1.0,
-            c: operand(&c, 1, 2, false),
-        };
-        cublas.enqueue_products(&products).unwrap();
+        let a = [1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0];
+        let (a, b) = (device.upload(&a).unwrap(), device.upload(&[1.0f32, 10.0, 100.0, -1.0, 7.0, 8.0, 9.0]).unwrap());
+        let mut c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let a = DeviceMatrices::with_strides(&a, 0, [2, 9], 3, 2, 3).unwrap().transposed();
+        let b = DeviceMatrices::with_strides(&b, 0, [2, 4], 1, 3, 3).unwrap().transposed();
+        cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 2, 1).unwrap()).unwrap();
         assert_eq!(c.download().unwrap(), [643.0, 1310.0, 17.0, 20.0]);
-        let outside = Products { batch: 3, ..products };
-        assert!(matches!(cublas.enqueue_products(&outside), Err(CublasError::Outside { matrix: "A", .. })));
     }
 }

@@ -2,6 +2,64 @@
 
 use gpu_kernels::{KERNELS, Kernel};
 
+use crate::device::Machine;
+
+/// What of a product decides which kernel suits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C, whose rows are contiguous.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// How A lies in memory.
+    pub a: Layout,
+    /// How B lies in memory.
+    pub b: Layout,
+    /// Whether every row of C begins at a multiple of 16 bytes, in every matrix of the batch.
+    pub c_aligned: bool,
+    /// Products at a time.
+    pub batch: usize,
+    /// Whether it is C = A B with matrices without gaps: all that kernels of the book can do.
+    pub plain: bool,
+}
+
+/// How a matrix lies in memory, as far as it matters to whoever loads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Whether the elements of a column are contiguous, instead of those of a row.
+    pub by_columns: bool,
+    /// Whether every row (or column, if those are contiguous) begins at a multiple of 16 bytes, in every matrix of the
+    /// batch.
+    pub aligned: bool,
+}
+
+/// How to compute a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Parts of the inner dimension that are summed up apart from each other, and then together; 1 for the most part.
+    pub splits: u32,
+    /// Rows of tiles that run side by side, so that they share what they read of B in the cache.
+    pub group: u32,
+}
+
+impl Plan {
+    /// A plan with nothing but a kernel.
+    pub fn new(kernel: &'static Kernel) -> Plan {
+        Plan { kernel, splits: 1, group: 1 }
+    }
+}
+
+/// The plan for a product when its caller has none.
+pub fn plan(problem: &Problem, _machine: Machine) -> Plan {
+    let kernel =
+        if problem.plain { choose(problem.m, problem.n, problem.k) } else { &gpu_kernels::general_tiled::KERNEL };
+    Plan::new(kernel)
+}
+
 /// A kernel name that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no kernel named '{}'; known kernels: {}", .name.escape_debug(), names().join(", "))]

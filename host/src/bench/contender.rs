@@ -1,12 +1,12 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Signature};
 
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
-    cublas::{Cublas, Operand, Products},
-    gemm::{DeviceMatrix, Gemm, GemmError},
-    plan,
+    cublas::Cublas,
+    gemm::Gemm,
+    plan::{self, Plan},
 };
 
 /// Somebody who can multiply matrices.
@@ -78,75 +78,56 @@ pub struct Hands<'a> {
 impl Hands<'_> {
     /// Whether a contender can do a problem at all.
     pub fn takes(&self, contender: Contender, problem: &Problem) -> bool {
-        let launches = |kernel: &Kernel| (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some();
         match contender {
-            Contender::Kernel(kernel) => problem.is_plain() && launches(kernel),
-            Contender::Chosen => problem.is_plain(),
+            Contender::Kernel(kernel) => {
+                let launches = || (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some();
+                (problem.is_plain() || kernel.signature == Signature::Call) && launches()
+            }
+            Contender::Chosen => true,
             Contender::Cublas => self.cublas.is_some(),
         }
     }
 
-    /// The kernel that does a problem; `None` for cuBLAS, which doesn't say.
-    pub fn kernel(&self, contender: Contender, problem: &Problem) -> Option<&'static Kernel> {
+    /// How a problem with its matrices in this copy is computed; `None` for cuBLAS, which doesn't say.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError`] if the matrices aren't inside their buffers.
+    pub fn plan(&self, contender: Contender, mut copy: Copy<'_>) -> Result<Option<Plan>, BenchError> {
         match contender {
-            Contender::Kernel(kernel) => Some(kernel),
-            Contender::Chosen => Some(plan::choose(problem.m, problem.n, problem.k)),
-            Contender::Cublas => None,
+            Contender::Kernel(kernel) => Ok(Some(Plan::new(kernel))),
+            Contender::Chosen => {
+                let (a, b, _) = copy.views()?;
+                Ok(Some(self.gemm.product(a, b).plan()?))
+            }
+            Contender::Cublas => Ok(None),
         }
     }
 
-    /// Starts a problem's products in one copy of its matrices and returns without waiting for them.
+    /// Starts the products of a problem in one copy of its matrices and returns without waiting for them.
     ///
     /// # Errors
     ///
     /// [`BenchError`] if a launch or cuBLAS fails, or if the contender can't do the problem.
-    pub fn enqueue(&self, contender: Contender, problem: &Problem, copy: Copy<'_>) -> Result<(), BenchError> {
-        match contender {
-            Contender::Kernel(_) | Contender::Chosen => {
-                let kernel = self.kernel(contender, problem).filter(|_| problem.is_plain());
-                let refuse = || BenchError::NotTaken { contender: contender.name(), problem: *problem };
-                let kernel = kernel.ok_or_else(refuse)?;
-                let Problem { m, n, k, .. } = *problem;
-                let a = DeviceMatrix::new(copy.a, copy.a_offset, m, k)?;
-                let b = DeviceMatrix::new(copy.b, copy.b_offset, k, n)?;
-                let c = DeviceMatrix::new(copy.c, copy.c_offset, m, n)?;
-                self.gemm.enqueue(kernel, a, b, c).map_err(|error| match error {
-                    GemmError::NoLaunch { .. } => refuse(),
-                    error => error.into(),
-                })
+    pub fn enqueue(&self, contender: Contender, problem: &Problem, mut copy: Copy<'_>) -> Result<(), BenchError> {
+        if !self.takes(contender, problem) {
+            return Err(BenchError::NotTaken { contender: contender.name(), problem: *problem });
+        }
+        let (a, b, c) = copy.views()?;
+        match (contender, self.cublas) {
+            (Contender::Kernel(kernel), _) => {
+                Ok(self.gemm.product(a, b).with_plan(Plan::new(kernel)).enqueue_into(c)?)
             }
-            Contender::Cublas => {
-                let refuse = || BenchError::NotTaken { contender: contender.name(), problem: *problem };
-                Ok(self.cublas.ok_or_else(refuse)?.enqueue_products(&products(problem, copy))?)
-            }
+            (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product((1.0, 0.0), a, b, c)?),
+            (Contender::Chosen | Contender::Cublas, _) => Ok(self.gemm.product(a, b).enqueue_into(c)?),
         }
     }
 }
 
-/// A problem's products as cuBLAS is told of them.
-fn products<'a>(problem: &Problem, copy: Copy<'a>) -> Products<'a> {
-    let Problem { m, n, k, op_a, op_b, batch } = *problem;
-    Products {
-        m,
-        n,
-        k,
-        batch,
-        alpha: 1.0,
-        a: Operand {
-            buffer: copy.a,
-            offset: copy.a_offset,
-            leading: op_a.stored(m, k).1,
-            stride: m * k,
-            transposed: op_a.is_transposed(),
-        },
-        b: Operand {
-            buffer: copy.b,
-            offset: copy.b_offset,
-            leading: op_b.stored(k, n).1,
-            stride: k * n,
-            transposed: op_b.is_transposed(),
-        },
-        beta: 0.0,
-        c: Operand { buffer: copy.c, offset: copy.c_offset, leading: n, stride: m * n, transposed: false },
+/// What a plan is called: its kernel, and how often the inner dimension is split.
+pub fn plan_name(plan: &Plan) -> String {
+    match plan.splits {
+        0 | 1 => plan.kernel.name.to_owned(),
+        splits => format!("{} /{splits}", plan.kernel.name),
     }
 }

@@ -9,7 +9,7 @@ use super::{
     data::{Buffers, Inputs},
     problem::Problem,
 };
-use crate::{explain::ratios::Ratios, gemm::DeviceMatrix};
+use crate::{explain::ratios::Ratios, plan::Plan};
 
 /// A contender's counts for a problem.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Counted {
 }
 
 /// Has a contender do a problem on the simulator, counts what it costs and checks the product. `None` if the contender
-/// doesn't take the problem.
+/// doesn't take the problem, or it's a batch. One launch is counted: K isn't split.
 ///
 /// # Errors
 ///
@@ -42,17 +42,16 @@ pub fn count(
     problem: &Problem,
     seed: u64,
 ) -> Result<Option<Counted>, BenchError> {
-    let Some(kernel) = hands.kernel(contender, problem).filter(|_| hands.takes(contender, problem)) else {
+    let Problem { m, n, k, batch, .. } = *problem;
+    if batch != 1 || !hands.takes(contender, problem) {
         return Ok(None);
-    };
-    let Problem { m, n, k, .. } = *problem;
+    }
     let inputs = Inputs::random(problem, seed)?;
     let mut buffers = Buffers::new(hands.gemm.device(), problem, &inputs, 1)?;
     buffers.poison()?;
+    let Some(Plan { kernel, .. }) = hands.plan(contender, buffers.copy(0))? else { return Ok(None) };
     let copy = buffers.copy(0);
-    let a = DeviceMatrix::new(copy.a, copy.a_offset, m, k)?;
-    let b = DeviceMatrix::new(copy.b, copy.b_offset, k, n)?;
-    let c = DeviceMatrix::new(copy.c, copy.c_offset, m, n)?;
+    let [a, b, c] = copy.single()?;
     let observed = hands.gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry))?;
     let counts = observed.map(|costs| costs.total()).unwrap_or_default();
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());

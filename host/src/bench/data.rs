@@ -4,9 +4,13 @@ use rand::{SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 
-use super::{BenchError, problem::Problem};
+use super::{
+    BenchError,
+    problem::{Operation, Problem},
+};
 use crate::{
     device::{Device, DeviceBuffer},
+    gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, GemmError, Operand, Output},
     matrix,
 };
 
@@ -71,6 +75,7 @@ fn filled(problem: &Problem, elements: u128, value: f32) -> Result<Vec<f32>, Ben
 /// Copies of a problem's matrices in device memory.
 #[derive(Debug)]
 pub struct Buffers {
+    problem: Problem,
     a: DeviceBuffer<f32>,
     b: DeviceBuffer<f32>,
     c: DeviceBuffer<f32>,
@@ -83,21 +88,68 @@ pub struct Buffers {
     poison: Vec<f32>,
 }
 
-/// One copy: the buffers and where in them it begins.
-#[derive(Clone, Copy, Debug)]
+/// One copy of a problem's matrices.
+#[derive(Debug)]
 pub struct Copy<'a> {
-    /// Holds A.
-    pub a: &'a DeviceBuffer<f32>,
-    /// The first element of A.
-    pub a_offset: usize,
-    /// Holds B.
-    pub b: &'a DeviceBuffer<f32>,
-    /// The first element of B.
-    pub b_offset: usize,
-    /// Holds C.
-    pub c: &'a DeviceBuffer<f32>,
-    /// The first element of C.
-    pub c_offset: usize,
+    problem: Problem,
+    a: (&'a DeviceBuffer<f32>, usize),
+    b: (&'a DeviceBuffer<f32>, usize),
+    c: (&'a mut DeviceBuffer<f32>, usize),
+}
+
+impl Copy<'_> {
+    /// A and B as they are meant and C to be written: matrices, or batches of them.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if one isn't inside its buffer.
+    pub fn views(&mut self) -> Result<(Operand<'_>, Operand<'_>, Output<'_>), GemmError> {
+        let Problem { m, n, k, op_a, op_b, batch } = self.problem;
+        let (c, offset) = (&mut *self.c.0, self.c.1);
+        let c = match batch {
+            1 => DeviceMatrixMut::new(c, offset, m, n)?.into(),
+            _ => DeviceMatricesMut::new(c, offset, batch, m, n)?.into(),
+        };
+        Ok((operand(self.a, batch, op_a, m, k)?, operand(self.b, batch, op_b, k, n)?, c))
+    }
+
+    /// The matrices of a problem without a batch, C as one that may be seen elsewhere too.
+    ///
+    /// # Errors
+    ///
+    /// As [`views`](Copy::views).
+    pub fn single(&self) -> Result<[DeviceMatrix<'_>; 3], GemmError> {
+        let Problem { m, n, k, op_a, op_b, .. } = self.problem;
+        Ok([matrix(self.a, op_a, m, k)?, matrix(self.b, op_b, k, n)?, DeviceMatrix::new(self.c.0, self.c.1, m, n)?])
+    }
+}
+
+/// A matrix that is `rows` x `columns` as meant.
+fn matrix(
+    (buffer, offset): (&DeviceBuffer<f32>, usize),
+    operation: Operation,
+    rows: usize,
+    columns: usize,
+) -> Result<DeviceMatrix<'_>, GemmError> {
+    let (rows, columns) = operation.stored(rows, columns);
+    let stored = DeviceMatrix::new(buffer, offset, rows, columns)?;
+    Ok(if operation.is_transposed() { stored.transposed() } else { stored })
+}
+
+/// A matrix that is `rows` x `columns` as meant, or a batch of them.
+fn operand(
+    (buffer, offset): (&DeviceBuffer<f32>, usize),
+    batch: usize,
+    operation: Operation,
+    rows: usize,
+    columns: usize,
+) -> Result<Operand<'_>, GemmError> {
+    if batch == 1 {
+        return Ok(matrix((buffer, offset), operation, rows, columns)?.into());
+    }
+    let (rows, columns) = operation.stored(rows, columns);
+    let stored = DeviceMatrices::new(buffer, offset, batch, rows, columns)?;
+    Ok(if operation.is_transposed() { stored.transposed() } else { stored }.into())
 }
 
 impl Buffers {
@@ -121,6 +173,7 @@ impl Buffers {
         };
         let poison = filled(problem, stride(c) * copies as u128, f32::NAN)?;
         Ok(Buffers {
+            problem: *problem,
             a: upload(&inputs.a)?,
             b: upload(&inputs.b)?,
             c: device.allocate(poison.len())?,
@@ -137,10 +190,10 @@ impl Buffers {
     }
 
     /// A copy, by its number; from the last on it goes on with the first.
-    pub fn copy(&self, index: usize) -> Copy<'_> {
+    pub fn copy(&mut self, index: usize) -> Copy<'_> {
         let index = index % self.copies;
         let [a, b, c] = self.strides.map(|stride| stride * index);
-        Copy { a: &self.a, a_offset: a, b: &self.b, b_offset: b, c: &self.c, c_offset: c }
+        Copy { problem: self.problem, a: (&self.a, a), b: (&self.b, b), c: (&mut self.c, c) }
     }
 
     /// Overwrites every C with NaN, so that an element that nobody writes shows.
@@ -213,13 +266,16 @@ mod tests {
         let mut buffers = Buffers::new(&device, &problem, &inputs, 3).unwrap();
         buffers.poison().unwrap();
         let (a, b) = (buffers.a.download().unwrap(), buffers.b.download().unwrap());
+        let mut places = Vec::new();
         for index in 0..6 {
-            let copy = buffers.copy(index);
-            assert_eq!(a[copy.a_offset..][..42], inputs.a[..]);
-            assert_eq!(b[copy.b_offset..][..70], inputs.b[..]);
-            assert!([copy.a_offset, copy.b_offset, copy.c_offset].iter().all(|offset| offset % ALIGNMENT == 0));
+            let mut copy = buffers.copy(index);
+            let offsets = [copy.a.1, copy.b.1, copy.c.1];
+            assert_eq!(a[offsets[0]..][..42], inputs.a[..]);
+            assert_eq!(b[offsets[1]..][..70], inputs.b[..]);
+            assert!(offsets.iter().all(|offset| offset % ALIGNMENT == 0) && copy.views().is_ok());
+            places.push(offsets);
         }
-        assert_eq!(buffers.copy(5).a_offset, buffers.copy(2).a_offset);
+        assert!(places[..3] == places[3..] && places[0] != places[1] && places[1] != places[2]);
         let results = buffers.results().unwrap();
         assert_eq!((results.copies().count(), results.first().len()), (3, 30));
         assert!(results.all_are(&[f32::NAN; 30]) && !results.all_are(&[0.0; 30]));

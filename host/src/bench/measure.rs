@@ -1,11 +1,15 @@
 //! How fast? Launches recorded in a graph, contenders in rounds, the clock looked at meanwhile.
 
-use std::time::{Duration, Instant};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use super::{
     BenchError,
     check::{Check, Samples},
-    contender::{Contender, Hands},
+    contender::{Contender, Hands, plan_name},
     data::{self, Buffers, Inputs},
     problem::Problem,
     rounds,
@@ -45,8 +49,8 @@ pub struct Settings {
 pub struct Entry {
     /// Who.
     pub contender: Contender,
-    /// The kernel, if it's known: that which the library chose, for one.
-    pub kernel: Option<&'static str>,
+    /// The kernel, if it's known: that which the library chose, for one. After a `/`, in how many parts K is split.
+    pub kernel: Option<String>,
     /// The time of one launch; none if its product is wrong, which takes no time to speak of.
     pub times: Option<Times>,
     /// Launches in each batch.
@@ -168,12 +172,13 @@ pub fn measure(
         entries.push(check(hands, problem, contender, &samples, &mut buffers)?);
     }
 
-    let buffers = &buffers;
+    let buffers = &RefCell::new(buffers);
     let mut turns = Vec::new();
     for entry in &mut entries {
         progress(&format!("{problem}: warming up {}", entry.contender.name()));
         let contender = entry.contender;
         let enqueue = move |launches: usize| {
+            let mut buffers = buffers.borrow_mut();
             (0..launches).try_for_each(|index| hands.enqueue(contender, problem, buffers.copy(index)))
         };
         turns.push(if entry.passed() { Some(warm_up(device, copies, enqueue, settings.rounds)?) } else { None });
@@ -221,7 +226,7 @@ fn check(
     let check = samples.check(problem, first.first());
     let mut reproducible = first.all_are(first.first());
     reproducible &= run()?.all_are(first.first());
-    let kernel = hands.kernel(contender, problem).map(|kernel| kernel.name);
+    let kernel = hands.plan(contender, buffers.copy(0))?.as_ref().map(plan_name);
     Ok(Entry { contender, kernel, times: None, launches: 0, check, reproducible, clock: None })
 }
 
@@ -232,9 +237,9 @@ fn warm_up<'a>(
     enqueue: impl Fn(usize) -> Result<(), BenchError> + 'a,
     rounds: usize,
 ) -> Result<Turn<'a>, BenchError> {
-    let enqueue = std::rc::Rc::new(enqueue);
+    let enqueue = Rc::new(enqueue);
     let record = |launches| {
-        let enqueue = std::rc::Rc::clone(&enqueue);
+        let enqueue = Rc::clone(&enqueue);
         Recorded::new(device, move || enqueue(launches))
     };
     // One launch with each copy; the first time is for what is done once.

@@ -44,7 +44,7 @@ use statistics::geometric_mean;
 pub enum BenchError {
     /// A contender that can't do a problem.
     #[error(
-        "'{contender}' doesn't take {problem} (it takes multiples of its tile only, or neither transposes nor batches); leave it or the shape out"
+        "'{contender}' doesn't take {problem} (kernels of the book take neither transposes nor batches, and some take multiples of their tile only); leave it or the shape out"
     )]
     NotTaken {
         /// Who.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Report, table};
 use crate::{
     device::{DeviceInfo, DeviceKind},
-    gemm::Product,
+    gemm::TimedProduct,
     verify::Verification,
 };
 
@@ -46,7 +46,12 @@ pub struct ProductReport {
 
 impl ProductReport {
     /// Gathers the facts of a product with inner dimension `k`.
-    pub fn new(device: &DeviceInfo, product: &Product, k: usize, verification: Option<Verification>) -> ProductReport {
+    pub fn new(
+        device: &DeviceInfo,
+        product: &TimedProduct,
+        k: usize,
+        verification: Option<Verification>,
+    ) -> ProductReport {
         let (m, n) = product.c.dim();
         ProductReport {
             kernel: product.kernel.name,

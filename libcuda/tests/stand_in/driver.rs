@@ -25,7 +25,9 @@ const ILLEGAL_ADDRESS: c_int = 700;
 
 const TOTAL_MEMORY: usize = 1 << 30;
 const CONTEXT: *mut c_void = 0xc0_usize as *mut c_void;
-const STREAM: *mut c_void = 0x57_usize as *mut c_void;
+
+/// Streams are numbers from 1 on; this is how many there have been.
+static STREAMS: AtomicU64 = AtomicU64::new(0);
 
 static INITIALISED: AtomicI32 = AtomicI32::new(0);
 /// The error of a kernel that faulted; every call returns it from then on.
@@ -206,6 +208,17 @@ extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetCurrent(context: *mut *mut c_void) -> c_int {
+    unsafe { *context = CURRENT.get() };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> c_int {
+    answer(|| Ok(()))
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
     answer(|| {
         let used: usize = allocations(|all| all.values().map(|words| words.len() * 8).sum());
@@ -253,6 +266,49 @@ unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to.cast::<u8>(), bytes) };
         Ok(())
     })
+}
+
+/// `CUDA_MEMCPY2D`, for copies between host and device of rows without a position.
+#[repr(C)]
+struct Copy2d {
+    from_x: usize,
+    from_y: usize,
+    from_type: c_uint,
+    from_host: *const c_void,
+    from_device: u64,
+    from_array: *mut c_void,
+    from_pitch: usize,
+    to_x: usize,
+    to_y: usize,
+    to_type: c_uint,
+    to_host: *mut c_void,
+    to_device: u64,
+    to_array: *mut c_void,
+    to_pitch: usize,
+    width: usize,
+    height: usize,
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpy2DUnaligned_v2(copy: *const Copy2d) -> c_int {
+    let copy = unsafe { &*copy };
+    for row in 0..copy.height {
+        let status = match (copy.from_type, copy.to_type) {
+            (1, 2) => {
+                let from = unsafe { copy.from_host.cast::<u8>().add(row * copy.from_pitch) };
+                unsafe { cuMemcpyHtoD_v2(copy.to_device + (row * copy.to_pitch) as u64, from.cast(), copy.width) }
+            }
+            (2, 1) => {
+                let to = unsafe { copy.to_host.cast::<u8>().add(row * copy.to_pitch) };
+                unsafe { cuMemcpyDtoH_v2(to.cast(), copy.from_device + (row * copy.from_pitch) as u64, copy.width) }
+            }
+            _ => INVALID_VALUE,
+        };
+        if status != SUCCESS {
+            return status;
+        }
+    }
+    ready().err().unwrap_or(SUCCESS)
 }
 
 /// Takes any text that has an entry point; rejects the rest into the log that option 5 gives, of the size that option
@@ -372,7 +428,7 @@ unsafe extern "C" fn cuLaunchKernel(
         if dimensions.contains(&0) || block_x * block_y * block_z > 1024 || shared_bytes > shared_limit as c_uint {
             return Err(INVALID_VALUE);
         }
-        if stream != STREAM || !extra.is_null() {
+        if !is_stream(stream) || !extra.is_null() {
             return Err(INVALID_VALUE);
         }
         let launch = if function as usize == 2 {
@@ -424,7 +480,7 @@ static GRAPHS: AtomicI32 = AtomicI32::new(0);
 extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_uint) -> c_int {
     answer(|| {
         let mut captured = CAPTURED.lock().unwrap();
-        if stream != STREAM || mode > 2 || captured.is_some() {
+        if !is_stream(stream) || mode > 2 || captured.is_some() {
             return Err(INVALID_VALUE);
         }
         *captured = Some(Vec::new());
@@ -457,7 +513,7 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: *mut *mut c_void, g
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphLaunch(executable: *mut c_void, stream: *mut c_void) -> c_int {
     answer(|| {
-        if stream != STREAM {
+        if !is_stream(stream) {
             return Err(INVALID_VALUE);
         }
         unsafe { &*executable.cast::<Vec<Launch>>() }.iter().for_each(|launch| launch.run());
@@ -486,14 +542,28 @@ extern "C" fn cuGraphReleaseUserObject() -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreateWithPriority(stream: *mut *mut c_void, _flags: c_uint, _priority: c_int) -> c_int {
     answer(|| {
-        unsafe { *stream = STREAM };
+        unsafe { *stream = (STREAMS.fetch_add(1, Ordering::SeqCst) as usize + 1) as *mut c_void };
         Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamSynchronize(_stream: *mut c_void) -> c_int {
-    answer(|| Ok(()))
+unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
+    unsafe { cuStreamCreateWithPriority(stream, flags, 0) }
+}
+
+fn is_stream(stream: *mut c_void) -> bool {
+    (1..=STREAMS.load(Ordering::SeqCst)).contains(&(stream as u64))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    answer(|| if is_stream(stream) { Ok(()) } else { Err(INVALID_VALUE) })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint) -> c_int {
+    answer(|| if is_stream(stream) && !event.is_null() && flags == 0 { Ok(()) } else { Err(INVALID_VALUE) })
 }
 
 #[unsafe(no_mangle)]
@@ -510,8 +580,11 @@ unsafe extern "C" fn cuEventCreate(event: *mut *mut c_void, _flags: c_uint) -> c
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventRecord(event: *mut c_void, _stream: *mut c_void) -> c_int {
+unsafe extern "C" fn cuEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int {
     answer(|| {
+        if !is_stream(stream) {
+            return Err(INVALID_VALUE);
+        }
         unsafe { *event.cast::<u64>() = CLOCK.load(Ordering::SeqCst) };
         Ok(())
     })

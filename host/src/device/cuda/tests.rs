@@ -64,10 +64,21 @@ fn open() -> CudaBackend {
     CudaBackend::open(None).unwrap()
 }
 
+/// Launches a kernel on the device's own stream.
+fn launch(
+    gpu: &CudaBackend,
+    module: ModuleId,
+    entry: &str,
+    shape: &LaunchShape,
+    arguments: &[Argument],
+) -> Result<(), DeviceError> {
+    gpu.launch(&gpu.kernel(module, entry)?, RawStream::DEFAULT, shape, arguments)
+}
+
 /// Launches `copy`, which adds the whole part of `add` to each byte on the way.
 fn copy(gpu: &CudaBackend, module: ModuleId, from: u64, to: u64, bytes: u32, add: f32) -> Result<(), DeviceError> {
     let arguments = [Argument::Pointer(from), Argument::U64(to), Argument::U32(bytes), Argument::F32(add)];
-    gpu.launch(module, "copy", &shape(32, 0), &arguments)
+    launch(gpu, module, "copy", &shape(32, 0), &arguments)
 }
 
 /// The kernel and the reason of an error that must be `LaunchFailed`.
@@ -120,9 +131,9 @@ fn work_is_timed_by_the_devices_clock() {
             copy(&gpu, module, address, address, 1, 0.0)?;
             copy(&gpu, module, address, address, 1, 0.0)
         };
-        assert_eq!(gpu.time(&mut work).unwrap(), Duration::from_millis(2));
-        assert_eq!(gpu.time(&mut || Ok(())).unwrap(), Duration::ZERO);
-        let error = gpu.time(&mut || gpu.launch(module, "nothing", &shape(1, 0), &[]));
+        assert_eq!(gpu.time(RawStream::DEFAULT, &mut work).unwrap(), Duration::from_millis(2));
+        assert_eq!(gpu.time(RawStream::DEFAULT, &mut || Ok(())).unwrap(), Duration::ZERO);
+        let error = gpu.time(RawStream::DEFAULT, &mut || launch(&gpu, module, "nothing", &shape(1, 0), &[]));
         assert_eq!(launch_failed(error).0, "nothing");
     });
 }
@@ -135,7 +146,7 @@ fn a_fault_names_the_kernel_and_what_it_did_then_and_ever_after() {
         let module = gpu.load_module(PTX).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
         gpu.synchronise().unwrap();
-        gpu.launch(module, "fault", &shape(1, 0), &[]).unwrap();
+        launch(&gpu, module, "fault", &shape(1, 0), &[]).unwrap();
         let (kernel, reason) = launch_failed(gpu.synchronise());
         assert_eq!(kernel, "fault", "the kernel before it is known to have run well");
         assert!(reason.contains("outside every allocation"), "{reason}");
@@ -158,7 +169,7 @@ fn a_fault_among_several_kernels_names_them_all() {
         let module = gpu.load_module(PTX).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
-        gpu.launch(module, "fault", &shape(1, 0), &[]).unwrap();
+        launch(&gpu, module, "fault", &shape(1, 0), &[]).unwrap();
         assert_eq!(launch_failed(gpu.copy_from_device(&mut [0], address)).0, "copy or fault");
     });
 }
@@ -192,15 +203,15 @@ fn more_than_48_kib_of_shared_memory_is_asked_for_and_too_much_is_refused() {
         let gpu = open();
         let address = gpu.allocate(1).unwrap();
         let module = gpu.load_module(PTX).unwrap();
-        let launch = |bytes| {
+        let launch_with = |bytes| {
             let pointer = Argument::Pointer(address);
-            gpu.launch(module, "copy", &shape(32, bytes), &[pointer, pointer, Argument::U32(1), Argument::F32(0.0)])
+            launch(&gpu, module, "copy", &shape(32, bytes), &[pointer, pointer, Argument::U32(1), Argument::F32(0.0)])
         };
         // The stand-in's kernels declare 2 KiB themselves.
         for kibibytes in [0, 46, 47, 100, 64, 227] {
-            launch(kibibytes << 10).unwrap_or_else(|error| panic!("{kibibytes} KiB: {error}"));
+            launch_with(kibibytes << 10).unwrap_or_else(|error| panic!("{kibibytes} KiB: {error}"));
         }
-        let (_, reason) = launch_failed(launch(228 << 10));
+        let (_, reason) = launch_failed(launch_with(228 << 10));
         assert!(reason.contains("declares 2048 bytes"), "{reason}");
         assert!(reason.contains("233472 more; this GPU has 232448"), "{reason}");
     });
@@ -211,7 +222,7 @@ fn arguments_that_the_kernel_does_not_take_are_refused_before_it_runs() {
     on_stand_in("arguments_that_the_kernel_does_not_take_are_refused_before_it_runs", &[], || {
         let gpu = open();
         let module = gpu.load_module(PTX).unwrap();
-        let reason = |arguments: &[Argument]| launch_failed(gpu.launch(module, "copy", &shape(1, 0), arguments)).1;
+        let reason = |arguments: &[Argument]| launch_failed(launch(&gpu, module, "copy", &shape(1, 0), arguments)).1;
         assert_eq!(reason(&[]), "it takes 4 arguments and was given 0");
         let pointer = Argument::Pointer(0);
         assert_eq!(
@@ -227,7 +238,7 @@ fn impossible_launches_are_refused_with_the_reason() {
     on_stand_in("impossible_launches_are_refused_with_the_reason", &[], || {
         let gpu = open();
         let module = gpu.load_module(PTX).unwrap();
-        let reason = |module, entry, shape| launch_failed(gpu.launch(module, entry, &shape, &[])).1;
+        let reason = |module, entry, shape| launch_failed(launch(&gpu, module, entry, &shape, &[])).1;
         assert!(reason(module, "absent", shape(1, 0)).contains("no entry point of that name"));
         assert!(reason(module, "zero\0byte", shape(1, 0)).contains("zero byte"));
         assert!(reason(ModuleId(9), "fault", shape(1, 0)).contains("isn't loaded"));

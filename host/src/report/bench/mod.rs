@@ -110,8 +110,8 @@ pub struct BenchRow {
     pub batch: usize,
     /// The contender: a kernel, "gemm" (the library's choice) or "cuBLAS".
     pub contender: &'static str,
-    /// The kernel that ran, if it's known.
-    pub kernel: Option<&'static str>,
+    /// The kernel that ran, if it's known; after a `/`, in how many parts K is split.
+    pub kernel: Option<String>,
     /// The time of one launch in seconds; none if the product is wrong.
     pub seconds: Option<Times>,
     /// Launches in each round.
@@ -317,7 +317,7 @@ impl BenchReport {
                 row.transposed_b.to_string(),
                 row.batch.to_string(),
                 row.contender.to_owned(),
-                cell(row.kernel),
+                cell(row.kernel.as_ref()),
                 cell(row.seconds.map(|times| times.median)),
                 cell(row.seconds.map(|times| times.fastest)),
                 cell(row.seconds.map(|times| times.slowest)),
@@ -428,7 +428,7 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
         transposed_b: problem.op_b.is_transposed(),
         batch: problem.batch,
         contender: entry.contender.name(),
-        kernel: entry.kernel,
+        kernel: entry.kernel.clone(),
         seconds: entry.times,
         launches: entry.launches,
         copies: measurement.copies,

@@ -151,7 +151,7 @@ fn times(report: &BenchReport, language: Language) -> String {
 
 /// A contender, and for the library's choice what it is.
 fn name(row: &BenchRow) -> String {
-    match row.kernel.filter(|kernel| *kernel != row.contender) {
+    match row.kernel.as_deref().filter(|kernel| *kernel != row.contender) {
         Some(kernel) => format!("{} ({kernel})", row.contender),
         None => row.contender.to_owned(),
     }
