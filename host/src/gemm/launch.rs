@@ -9,8 +9,9 @@
 
 use std::{ops::Range, ptr, slice};
 
-use gpu_kernels::{Kernel, LaunchShape, Signature, general_tiled, launch::MAX_GRID_YZ};
+use gpu_kernels::{Kernel, LaunchShape, Signature, launch::MAX_GRID_YZ};
 use kernel_common::Call;
+use production_kernels::reduce;
 
 use super::{Gemm, GemmError, Operand, matrix::Place};
 use crate::{
@@ -83,7 +84,9 @@ impl<'a> Multiplication<'a> {
             return Ok(None);
         }
         let product = Multiplication { m, n, k, alpha, beta, a, b, c, count };
-        Ok(Some(if c.column_stride == 1 { product } else { product.transposed() }))
+        let product = if c.column_stride == 1 || n == 1 { product } else { product.transposed() };
+        let Multiplication { a, b, .. } = product;
+        Ok(Some(Multiplication { a: a.with_long_lines(), b: b.with_long_lines(), ..product }))
     }
 
     /// The same product as C^T = B^T A^T.
@@ -108,6 +111,7 @@ pub(super) fn problem(
     count: usize,
     (alpha, beta): (f32, f32),
 ) -> Problem {
+    let (a, b) = (&a.with_long_lines(), &b.with_long_lines());
     Problem {
         m: a.rows,
         n: b.columns,
@@ -255,11 +259,12 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
-        // Without anything to sum up, the kernel that does least.
-        let kernel = if k == 0 { &general_tiled::KERNEL } else { plan.kernel };
+        let kernel = plan.kernel;
         let (k_per_split, splits) = split(kernel, plan.splits, k);
-        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
-        let shape = LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape };
+        let batched = |shape: Option<LaunchShape>, splits: u32| {
+            let shape = shape.ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+            Ok::<_, GemmError>(LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape })
+        };
         let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
             [a, b, c].map(|operand| match operand.place {
                 Place::One(address) => (address, 0, 0),
@@ -291,11 +296,24 @@ impl Gemm {
             beta,
             reserved: 0,
         };
-        let loaded = self.loaded_kernel(kernel)?;
-        // SAFETY: the kernel takes a Call, which says where the matrices are. The views were checked to lie inside their
-        // buffers, C's apart from each other and from all that may be read meanwhile; the buffers outlive this call and,
-        // freed after what is enqueued, the launch. The workspace has room for all splits of all products.
-        unsafe { launcher.launch(&loaded, &shape, &[Argument::Bytes(bytes_of(&call))]) }
+        let mut launch = |kernel: &Kernel, shape: &LaunchShape, call: &Call| {
+            let loaded = self.loaded_kernel(kernel)?;
+            // SAFETY: the kernel takes a Call, which says where the matrices are, and they lie as it wants them. The views
+            // were checked to be inside their buffers, C's apart from each other and from all that may be read meanwhile;
+            // the buffers outlive this call and, freed after what is enqueued, the launch. The workspace has room for all
+            // splits of all products.
+            unsafe { launcher.launch(&loaded, shape, &[Argument::Bytes(bytes_of(call))]) }
+        };
+        let reduction = |splits: u32| batched(reduce::launch_shape(m, n, splits), 1);
+        if k == 0 && kernel.architecture >= reduce::KERNEL.architecture {
+            // C = beta C is what the sums of no splits come to.
+            return launch(&reduce::KERNEL, &reduction(0)?, &Call { k_per_split: 0, ..call });
+        }
+        launch(kernel, &batched((kernel.launch_shape)(m, n, k), splits)?, &call)?;
+        if splits > 1 {
+            launch(&reduce::KERNEL, &reduction(splits)?, &Call { k_per_split: splits, ..call })?;
+        }
+        Ok(())
     }
 
     /// Launches `product` with a kernel of the book, once for every matrix of a batch.

@@ -20,7 +20,7 @@ pub use bench::{BenchMachine, BenchReport, BenchRow, CountedRow, LeftOut, Summar
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
-pub use product::{GemmReport, ProductReport, RunReport};
+pub use product::{Formula, GemmReport, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 
 /// The result of a command.
