@@ -58,7 +58,7 @@ fn shapes_are_measured_in_the_order_of_the_options_and_each_once() {
 fn other_shapes_than_squares_are_for_the_librarys_own_choice_unless_others_are_named() {
     let report = json(&["--device", "sim", "--shapes", "5x6x7"]);
     assert_eq!(column(&report["counts"], "contender"), ["gemm"]);
-    let report = json(&["--device", "sim", "--shapes", "5x6x7", "--kernels", "all"]);
+    let report = json(&["--device", "sim", "--shapes", "5x6x7", "--kernels", "book,gemm"]);
     assert_eq!(report["counts"].as_array().unwrap().len(), gpu_kernels::KERNELS.len() + 1);
 }
 
@@ -74,6 +74,16 @@ fn who_cant_do_a_shape_is_left_out_by_name() {
     common::host().arg("bench").args(arguments).args(["--lang", "en"]).assert().code(0).stdout(said);
     let said = predicate::str::contains("naive、tiled 不支持 3*8x8x8、16x16x16:NT。");
     common::host().arg("bench").args(arguments).args(["--lang", "zh"]).assert().code(0).stdout(said);
+}
+
+#[test]
+fn shapes_of_production_kernels_take_part_by_the_names_of_their_tiles_whatever_the_layout() {
+    let report = json(&["--device", "sim", "--shapes", "20x24x36:TN,19x23x29", "--kernels", "64x64x16,32x32x32x8/2"]);
+    let rows = report["counts"].as_array().unwrap();
+    assert_eq!(column(&report["counts"], "contender"), ["64x64x16", "32x32x32x8/2", "64x64x16", "32x32x32x8/2"]);
+    assert!(rows.iter().all(|row| row["right"] == true), "{report}");
+    // How A and B are copied depends on the layout.
+    assert_ne!(rows[0]["kernel"], rows[2]["kernel"]);
 }
 
 #[test]

@@ -288,8 +288,9 @@ pub struct BenchArguments {
     #[arg(long = "set", value_name = "SET,…", value_delimiter = ',')]
     pub sets: Vec<Set>,
 
-    /// Who takes part beside cuBLAS: kernels (see list), exercise, gemm (the library's own choice) or all; if left out,
-    /// all for square matrices, else gemm.
+    /// Who takes part beside cuBLAS: gemm (the library's own choice), kernels (see list), exercise, shapes of production
+    /// kernels such as 128x256x16 or 64x64x16/4 (K in 4 parts), book, production or all; if left out, gemm, and for
+    /// square matrices the book too.
     #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
     pub kernels: Vec<String>,
 

@@ -38,7 +38,7 @@ pub struct Counted {
 /// [`BenchError`] if memory doesn't suffice, the launch fails or `hands` aren't on the simulator.
 pub fn count(
     hands: Hands<'_>,
-    contender: Contender,
+    contender: &Contender,
     problem: &Problem,
     seed: u64,
 ) -> Result<Option<Counted>, BenchError> {
@@ -49,7 +49,7 @@ pub fn count(
     let inputs = Inputs::random(problem, seed)?;
     let mut buffers = Buffers::new(hands.gemm.device(), problem, &inputs, 1)?;
     buffers.poison()?;
-    let Some(Plan { kernel, .. }) = hands.plan(contender, buffers.copy(0))? else { return Ok(None) };
+    let Some(Plan { kernel, .. }) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
     let copy = buffers.copy(0);
     let [a, b, c] = copy.single()?;
     let observed = hands.gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry))?;
@@ -57,6 +57,7 @@ pub fn count(
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());
     let ratios = Ratios::new(&counts, [m, n, k]);
     let blocks = kernel.blocks(m, n, k);
+    let contender = contender.clone();
     Ok(Some(Counted { problem: *problem, contender, kernel: kernel.name, blocks, counts, ratios, check }))
 }
 
@@ -74,11 +75,12 @@ mod tests {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
         let problem = Problem::new(40, 24, 33);
-        let counted = count(hands, contender::by_name("naive").unwrap(), &problem, 1).unwrap().unwrap();
+        let naive = contender::by_name("naive").unwrap().remove(0);
+        let counted = count(hands, &naive, &problem, 1).unwrap().unwrap();
         assert_eq!((counted.counts.thread_fma, counted.counts.barriers), (40 * 24 * 33, 0));
         assert!(counted.check.passed() && counted.check.elements == 960);
         let batch = Problem { batch: 2, ..problem };
-        assert!(count(hands, contender::by_name("naive").unwrap(), &batch, 1).unwrap().is_none());
-        assert!(count(hands, Contender::Cublas, &problem, 1).unwrap().is_none());
+        assert!(count(hands, &naive, &batch, 1).unwrap().is_none());
+        assert!(count(hands, &Contender::Cublas, &problem, 1).unwrap().is_none());
     }
 }

@@ -85,19 +85,19 @@ pub struct Measurement {
 
 impl Measurement {
     /// What a contender did.
-    pub fn of(&self, contender: Contender) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.contender == contender)
+    pub fn of(&self, contender: &Contender) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.contender == *contender)
     }
 
     /// cuBLAS's time by that of a contender: above 1 where the contender is faster.
-    pub fn ratio(&self, contender: Contender) -> Option<f64> {
+    pub fn ratio(&self, contender: &Contender) -> Option<f64> {
         let time = |contender| Some(self.of(contender)?.times?.median);
-        Some(time(Contender::Cublas)? / time(contender)?)
+        Some(time(&Contender::Cublas)? / time(contender)?)
     }
 
     /// The largest error of a contender by cuBLAS's, and the same of the root mean squares.
-    pub fn error_ratio(&self, contender: Contender) -> Option<[f64; 2]> {
-        let (theirs, ours) = (self.of(Contender::Cublas)?.check, self.of(contender)?.check);
+    pub fn error_ratio(&self, contender: &Contender) -> Option<[f64; 2]> {
+        let (theirs, ours) = (self.of(&Contender::Cublas)?.check, self.of(contender)?.check);
         let ratio = |ours: f64, theirs: f64| if ours == theirs { 1.0 } else { ours / theirs };
         Some([ratio(ours.max_error, theirs.max_error), ratio(ours.rms_error, theirs.rms_error)])
     }
@@ -157,7 +157,7 @@ pub fn measure(
 ) -> Result<Measurement, BenchError> {
     let device = hands.gemm.device();
     let (contenders, left_out): (Vec<Contender>, Vec<Contender>) =
-        contenders.iter().partition(|contender| hands.takes(**contender, problem));
+        contenders.iter().cloned().partition(|contender| hands.takes(contender, problem));
     let copies = data::copies(problem, settings.l2_bytes);
 
     progress(&format!("{problem}: matrices and reference"));
@@ -176,10 +176,10 @@ pub fn measure(
     let mut turns = Vec::new();
     for entry in &mut entries {
         progress(&format!("{problem}: warming up {}", entry.contender.name()));
-        let contender = entry.contender;
+        let contender = entry.contender.clone();
         let enqueue = move |launches: usize| {
             let mut buffers = buffers.borrow_mut();
-            (0..launches).try_for_each(|index| hands.enqueue(contender, problem, buffers.copy(index)))
+            (0..launches).try_for_each(|index| hands.enqueue(&contender, problem, buffers.copy(index)))
         };
         turns.push(if entry.passed() { Some(warm_up(device, copies, enqueue, settings.rounds)?) } else { None });
     }
@@ -219,14 +219,14 @@ fn check(
 ) -> Result<Entry, BenchError> {
     let mut run = || -> Result<_, BenchError> {
         buffers.poison()?;
-        (0..buffers.copies()).try_for_each(|index| hands.enqueue(contender, problem, buffers.copy(index)))?;
+        (0..buffers.copies()).try_for_each(|index| hands.enqueue(&contender, problem, buffers.copy(index)))?;
         buffers.results()
     };
     let first = run()?;
     let check = samples.check(problem, first.first());
     let mut reproducible = first.all_are(first.first());
     reproducible &= run()?.all_are(first.first());
-    let kernel = hands.plan(contender, buffers.copy(0))?.as_ref().map(plan_name);
+    let kernel = hands.plan(&contender, problem, buffers.copy(0))?.as_ref().map(plan_name);
     Ok(Entry { contender, kernel, times: None, launches: 0, check, reproducible, clock: None })
 }
 
@@ -283,7 +283,7 @@ mod tests {
         // On the simulator the times mean nothing, but the way is the same.
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
-        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name).unwrap());
+        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name).unwrap().remove(0));
         let all = [contenders.as_slice(), &[Contender::Cublas]].concat();
         let settings = Settings { rounds: 5, seed: 7, l2_bytes: 8 << 10 };
         let problem = Problem::new(24, 20, 28);
@@ -292,21 +292,21 @@ mod tests {
         assert_eq!((measurement.problem, measurement.copies), (problem, 3));
         assert_eq!(measurement.left_out, [Contender::Cublas]);
         assert_eq!(steps, 1 + 2 * 2 + 5);
-        for (entry, contender) in measurement.entries.iter().zip(contenders) {
-            assert_eq!(entry.contender, contender);
+        for (entry, contender) in measurement.entries.iter().zip(&contenders) {
+            assert_eq!(entry.contender, *contender);
             assert!(entry.passed() && entry.check.elements == 480, "{entry:?}");
             let times = entry.times.unwrap();
             assert!(times.rounds == 5 && times.median > 0.0 && entry.launches % 3 == 0, "{entry:?}");
         }
         assert!(measurement.entries[1].kernel.is_some());
-        assert_eq!((measurement.ratio(contenders[0]), measurement.error_ratio(contenders[0])), (None, None));
+        assert_eq!((measurement.ratio(&contenders[0]), measurement.error_ratio(&contenders[0])), (None, None));
     }
 
     #[test]
     fn who_computes_something_else_is_found_out_and_not_timed() {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         // The page to be filled in computes nothing.
-        let page = contender::by_name("exercise").unwrap();
+        let page = contender::by_name("exercise").unwrap().remove(0);
         let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
         let hands = Hands { gemm: &gemm, cublas: None };
         let measurement =

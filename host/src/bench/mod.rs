@@ -48,7 +48,7 @@ pub enum BenchError {
     )]
     NotTaken {
         /// Who.
-        contender: &'static str,
+        contender: String,
         /// What.
         problem: Problem,
     },
@@ -97,18 +97,18 @@ pub fn summaries(measurements: &[Measurement]) -> Vec<Summary> {
     let mut contenders: Vec<Contender> = Vec::new();
     for entry in measurements.iter().flat_map(|measurement| &measurement.entries) {
         if entry.contender.is_ours() && !contenders.contains(&entry.contender) {
-            contenders.push(entry.contender);
+            contenders.push(entry.contender.clone());
         }
     }
     let summary = |contender: &Contender| {
         let ratios: Vec<(f64, Problem)> = measurements
             .iter()
-            .filter_map(|measurement| Some((measurement.ratio(*contender)?, measurement.problem)))
+            .filter_map(|measurement| Some((measurement.ratio(contender)?, measurement.problem)))
             .collect();
         let (least, least_at) = ratios.iter().copied().min_by(|one, other| one.0.total_cmp(&other.0))?;
         let numbers: Vec<f64> = ratios.iter().map(|(ratio, _)| *ratio).collect();
         Some(Summary {
-            contender: *contender,
+            contender: contender.clone(),
             problems: ratios.len(),
             mean: geometric_mean(&numbers)?,
             least,
@@ -116,7 +116,7 @@ pub fn summaries(measurements: &[Measurement]) -> Vec<Summary> {
             ahead: numbers.iter().filter(|ratio| **ratio >= 1.0).count(),
             worst_error: measurements
                 .iter()
-                .filter_map(|measurement| Some((measurement.error_ratio(*contender)?[0], measurement.problem)))
+                .filter_map(|measurement| Some((measurement.error_ratio(contender)?[0], measurement.problem)))
                 .max_by(|one, other| one.0.total_cmp(&other.0)),
         })
     };

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use serde::{Serialize, Serializer};
 
+use crate::plan::Layout;
+
 /// How a matrix stands in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -65,6 +67,15 @@ impl Problem {
     /// Whether it is one product of matrices as they are stored, which every kernel of the book can do.
     pub fn is_plain(&self) -> bool {
         self.batch == 1 && !self.op_a.is_transposed() && !self.op_b.is_transposed()
+    }
+
+    /// How A and B lie in memory, there being no gaps.
+    pub fn layouts(&self) -> [Layout; 2] {
+        let layout = |operation: Operation, rows, columns| {
+            let (_, contiguous) = operation.stored(rows, columns);
+            Layout { by_columns: operation.is_transposed(), aligned: contiguous.is_multiple_of(4) }
+        };
+        [layout(self.op_a, self.m, self.k), layout(self.op_b, self.k, self.n)]
     }
 
     /// Whether nothing would be computed.

@@ -62,17 +62,16 @@ fn problems(arguments: &BenchArguments) -> Vec<Problem> {
     problems
 }
 
-/// Those who were named; if nobody was, everybody for square matrices, else the library's own choice.
+/// Those who were named; if nobody was, the book's kernels too for square matrices, else the library's own choice.
 fn contenders(arguments: &BenchArguments, problems: &[Problem]) -> anyhow::Result<Vec<Contender>> {
     let names = &arguments.kernels;
     if names.is_empty() {
         let squares = problems.iter().all(|problem| *problem == Problem::square(problem.m));
-        return Ok(if squares { contender::all() } else { vec![Contender::Chosen] });
+        return Ok(if squares { contender::ladder() } else { vec![Contender::Chosen] });
     }
     let mut contenders: Vec<Contender> = Vec::new();
     for name in names {
-        let named = if name == "all" { contender::all() } else { vec![contender::by_name(name)?] };
-        for contender in named {
+        for contender in contender::by_name(name)? {
             if !contenders.contains(&contender) {
                 contenders.push(contender);
             }
@@ -156,9 +155,9 @@ fn count(
         for problem in problems {
             for contender in contenders {
                 step(&format!("{problem}: simulating {}", contender.name()));
-                match counts::count(hands, *contender, problem, arguments.seed)? {
+                match counts::count(hands, contender, problem, arguments.seed)? {
                     Some(counts) => counted.push(counts),
-                    None => left_out.push((*contender, *problem)),
+                    None => left_out.push((contender.clone(), *problem)),
                 }
             }
         }

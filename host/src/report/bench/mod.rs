@@ -109,7 +109,7 @@ pub struct BenchRow {
     /// Products.
     pub batch: usize,
     /// The contender: a kernel, "gemm" (the library's choice) or "cuBLAS".
-    pub contender: &'static str,
+    pub contender: String,
     /// The kernel that ran, if it's known; after a `/`, in how many parts K is split.
     pub kernel: Option<String>,
     /// The time of one launch in seconds; none if the product is wrong.
@@ -142,7 +142,7 @@ pub struct BenchRow {
 #[derive(Clone, Debug, Serialize)]
 pub struct SummaryRow {
     /// The contender.
-    pub contender: &'static str,
+    pub contender: String,
     /// Shapes that both did.
     pub shapes: usize,
     /// The geometric mean of cuBLAS's time by the contender's.
@@ -165,7 +165,7 @@ pub struct CountedRow {
     /// The problem, as `--shapes` takes it.
     pub shape: Problem,
     /// The contender.
-    pub contender: &'static str,
+    pub contender: String,
     /// The kernel that ran.
     pub kernel: &'static str,
     /// Blocks.
@@ -218,7 +218,7 @@ pub struct BenchReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LeftOut {
     /// The contender.
-    pub contender: &'static str,
+    pub contender: String,
     /// The shapes.
     pub shapes: Vec<Problem>,
 }
@@ -232,7 +232,7 @@ impl BenchReport {
             .collect();
         let left_out = measurements
             .iter()
-            .flat_map(|measurement| measurement.left_out.iter().map(|contender| (*contender, measurement.problem)))
+            .flat_map(|measurement| measurement.left_out.iter().map(|contender| (contender, measurement.problem)))
             // Without cuBLAS, that is said elsewhere.
             .filter(|(contender, _)| contender.is_ours());
         let summaries: Vec<SummaryRow> = bench::summaries(measurements).iter().map(SummaryRow::new).collect();
@@ -266,7 +266,7 @@ impl BenchReport {
             rows: Vec::new(),
             counts,
             summaries: Vec::new(),
-            left_out: LeftOut::gather(left_out.iter().copied()),
+            left_out: LeftOut::gather(left_out.iter().map(|(contender, problem)| (contender, *problem))),
             warnings: Vec::new(),
             verdict: String::new(),
             passed,
@@ -289,7 +289,7 @@ impl BenchReport {
             for row in &self.counts {
                 line(&[
                     row.shape.to_string(),
-                    row.contender.to_owned(),
+                    row.contender.clone(),
                     row.kernel.to_owned(),
                     row.blocks.to_string(),
                     row.fma.to_string(),
@@ -316,7 +316,7 @@ impl BenchReport {
                 row.transposed_a.to_string(),
                 row.transposed_b.to_string(),
                 row.batch.to_string(),
-                row.contender.to_owned(),
+                row.contender.clone(),
                 cell(row.kernel.as_ref()),
                 cell(row.seconds.map(|times| times.median)),
                 cell(row.seconds.map(|times| times.fastest)),
@@ -364,13 +364,13 @@ impl Report for BenchReport {
 }
 
 impl LeftOut {
-    fn gather(pairs: impl Iterator<Item = (Contender, Problem)>) -> Vec<LeftOut> {
+    fn gather<'a>(pairs: impl Iterator<Item = (&'a Contender, Problem)>) -> Vec<LeftOut> {
         let mut all: Vec<LeftOut> = Vec::new();
         for (contender, problem) in pairs {
             let contender = contender.name();
             match all.iter_mut().find(|left_out| left_out.contender == contender) {
                 Some(left_out) => left_out.shapes.push(problem),
-                None => all.push(LeftOut { contender, shapes: vec![problem] }),
+                None => all.push(LeftOut { contender: contender.to_owned(), shapes: vec![problem] }),
             }
         }
         all
@@ -380,7 +380,7 @@ impl LeftOut {
 impl SummaryRow {
     fn new(summary: &Summary) -> SummaryRow {
         SummaryRow {
-            contender: summary.contender.name(),
+            contender: summary.contender.name().to_owned(),
             shapes: summary.problems,
             geometric_mean: summary.mean,
             least: summary.least,
@@ -396,7 +396,7 @@ impl CountedRow {
     fn new(counted: &Counted) -> CountedRow {
         CountedRow {
             shape: counted.problem,
-            contender: counted.contender.name(),
+            contender: counted.contender.name().to_owned(),
             kernel: counted.kernel,
             blocks: counted.blocks,
             fma: counted.counts.thread_fma,
@@ -418,7 +418,7 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
     let clock = entry.clock.as_ref().map(|clock| clock.median).or(machine.max_clock);
     let peak = clock.and_then(|clock| machine.peak(clock));
     let theirs = entry.contender == Contender::Cublas;
-    let errors = measurement.error_ratio(entry.contender).filter(|_| !theirs);
+    let errors = measurement.error_ratio(&entry.contender).filter(|_| !theirs);
     BenchRow {
         shape: problem,
         m: problem.m,
@@ -427,7 +427,7 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
         transposed_a: problem.op_a.is_transposed(),
         transposed_b: problem.op_b.is_transposed(),
         batch: problem.batch,
-        contender: entry.contender.name(),
+        contender: entry.contender.name().to_owned(),
         kernel: entry.kernel.clone(),
         seconds: entry.times,
         launches: entry.launches,
@@ -435,7 +435,7 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
         operations_per_second: speed,
         clock: entry.clock.clone(),
         share_of_peak: speed.zip(peak).map(|(speed, peak)| speed / peak),
-        ratio: measurement.ratio(entry.contender).filter(|_| !theirs),
+        ratio: measurement.ratio(&entry.contender).filter(|_| !theirs),
         check: entry.check,
         error_ratio: errors.map(|[max, _]| max),
         rms_error_ratio: errors.map(|[_, rms]| rms),
@@ -587,8 +587,8 @@ mod tests {
     #[test]
     fn several_contenders_have_a_table_of_their_own_and_a_line_in_the_picture() {
         let mut all = measurements();
-        let tiled = contender::by_name("tiled").unwrap();
-        all[0].entries.insert(0, entry(tiled, 4e-3, [1980; 3]));
+        let tiled = contender::by_name("tiled").unwrap().remove(0);
+        all[0].entries.insert(0, entry(tiled.clone(), 4e-3, [1980; 3]));
         all[1].left_out.push(tiled);
         let report = report(&all, Language::En);
         let text = report.table();

@@ -20,8 +20,8 @@ const LETTER: usize = 7;
 const FONTS: &str = "Noto Sans CJK SC, Noto Sans SC, PingFang SC, Microsoft YaHei, WenQuanYi Micro Hei, sans-serif";
 
 /// One line of a chart: a contender with its points, by the shape's place.
-struct Line {
-    name: &'static str,
+struct Line<'a> {
+    name: &'a str,
     points: Vec<(f64, f64)>,
 }
 
@@ -77,12 +77,19 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
     let counted = report.counts.iter().map(|row| row.shape);
     let places = Places::new(report.rows.iter().map(|row| row.shape).chain(counted));
     let speeds = if report.machine.simulated {
-        lines(report.counts.iter().map(|row| (row.contender, places.of(row.shape), Some(100.0 * row.fma_share))))
+        lines(
+            report.counts.iter().map(|row| (row.contender.as_str(), places.of(row.shape), Some(100.0 * row.fma_share))),
+        )
     } else {
         let speed = |speed: Option<f64>| speed.map(|speed| speed / 1e12);
-        lines(report.rows.iter().map(|row| (row.contender, places.of(row.shape), speed(row.operations_per_second))))
+        lines(
+            report
+                .rows
+                .iter()
+                .map(|row| (row.contender.as_str(), places.of(row.shape), speed(row.operations_per_second))),
+        )
     };
-    let ratios = lines(report.rows.iter().map(|row| (row.contender, places.of(row.shape), row.ratio)));
+    let ratios = lines(report.rows.iter().map(|row| (row.contender.as_str(), places.of(row.shape), row.ratio)));
 
     let charts = 1 + u32::from(!ratios.is_empty());
     let root = SVGBackend::with_string(text, (WIDTH, charts * CHART_HEIGHT)).into_drawing_area();
@@ -120,8 +127,8 @@ fn style(name: &str, index: usize) -> ShapeStyle {
 }
 
 /// The points of each contender, in the order of the rows.
-fn lines(points: impl Iterator<Item = (&'static str, f64, Option<f64>)>) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn lines<'a>(points: impl Iterator<Item = (&'a str, f64, Option<f64>)>) -> Vec<Line<'a>> {
+    let mut lines: Vec<Line<'a>> = Vec::new();
     for (name, place, value) in points {
         let Some(value) = value.filter(|value| value.is_finite()) else { continue };
         match lines.iter_mut().find(|line| line.name == name) {
@@ -138,7 +145,7 @@ fn chart(
     title: &str,
     axis: &str,
     places: &Places,
-    lines: &[Line],
+    lines: &[Line<'_>],
     level: Option<f64>,
     language: Language,
 ) -> Result<(), Box<dyn std::error::Error>> {

@@ -151,9 +151,9 @@ fn times(report: &BenchReport, language: Language) -> String {
 
 /// A contender, and for the library's choice what it is.
 fn name(row: &BenchRow) -> String {
-    match row.kernel.as_deref().filter(|kernel| *kernel != row.contender) {
+    match row.kernel.as_deref().filter(|_| row.contender == Contender::CHOSEN) {
         Some(kernel) => format!("{} ({kernel})", row.contender),
-        None => row.contender.to_owned(),
+        None => row.contender.clone(),
     }
 }
 
@@ -188,7 +188,7 @@ fn summaries(report: &BenchReport, language: Language) -> String {
     ];
     let rows = report.summaries.iter().map(|row| {
         vec![
-            row.contender.to_owned(),
+            row.contender.clone(),
             row.shapes.to_string(),
             format!("{:.3}", row.geometric_mean),
             format!("{:.3}", row.least),
@@ -217,10 +217,9 @@ fn counts(rows: &[CountedRow], language: Language) -> String {
         say("product", "结果"),
     ];
     let rows = rows.iter().map(|row| {
-        let name = if row.kernel == row.contender {
-            row.contender.to_owned()
-        } else {
-            format!("{} ({})", row.contender, row.kernel)
+        let name = match row.contender == Contender::CHOSEN {
+            true => format!("{} ({})", row.contender, row.kernel),
+            false => row.contender.clone(),
         };
         vec![
             name,
@@ -270,8 +269,8 @@ fn left_out(report: &BenchReport, language: Language) -> Vec<String> {
     let mut groups: Vec<(&[Problem], Vec<&str>)> = Vec::new();
     for left_out in &report.left_out {
         match groups.iter_mut().find(|(shapes, _)| *shapes == left_out.shapes) {
-            Some((_, names)) => names.push(left_out.contender),
-            None => groups.push((&left_out.shapes, vec![left_out.contender])),
+            Some((_, names)) => names.push(&left_out.contender),
+            None => groups.push((&left_out.shapes, vec![left_out.contender.as_str()])),
         }
     }
     let line = |(shapes, names): (&[Problem], Vec<&str>)| {
@@ -293,7 +292,7 @@ impl BenchReport {
         let mut wide: Vec<&BenchRow> = self.rows.iter().filter(|row| spread(row) > WIDE_SPREAD).collect();
         wide.sort_by(|one, other| spread(other).total_cmp(&spread(one)));
         if let Some(worst) = wide.first() {
-            let (contender, shape, share) = (worst.contender, worst.shape, percent(spread(worst)));
+            let (contender, shape, share) = (&worst.contender, worst.shape, percent(spread(worst)));
             warnings.push(match (wide.len(), language) {
                 (1, Language::En) => {
                     format!("Warning: the times of {contender} for {shape} spread over {share}; run again before you trust them.")
@@ -312,7 +311,7 @@ impl BenchReport {
         if let Some((row, clock)) =
             slowest.filter(|(_, clock)| f64::from(clock.lowest) < STEADY_CLOCK * f64::from(highest))
         {
-            let (lowest, contender, shape) = (clock.lowest, row.contender, row.shape);
+            let (lowest, contender, shape) = (clock.lowest, &row.contender, row.shape);
             let mut brakes: Vec<&str> = clocks().flat_map(|(_, clock)| clock.brakes.iter().copied()).collect();
             brakes.sort_unstable();
             brakes.dedup();
@@ -337,10 +336,10 @@ impl BenchReport {
     pub(super) fn say_verdict(&self) -> String {
         let language = self.language;
         let wrong: Vec<(&str, Problem)> = if self.machine.simulated {
-            self.counts.iter().filter(|row| !row.right).map(|row| (row.contender, row.shape)).collect()
+            self.counts.iter().filter(|row| !row.right).map(|row| (row.contender.as_str(), row.shape)).collect()
         } else {
             let wrong = self.rows.iter().filter(|row| !row.right && row.contender != Contender::CUBLAS);
-            wrong.map(|row| (row.contender, row.shape)).collect()
+            wrong.map(|row| (row.contender.as_str(), row.shape)).collect()
         };
         if let Some((contender, shape)) = wrong.first() {
             let count = wrong.len();
@@ -353,7 +352,7 @@ impl BenchReport {
         let best = || self.summaries.iter().max_by(|one, other| one.geometric_mean.total_cmp(&other.geometric_mean));
         let Some(row) = chosen.or_else(best) else { return String::new() };
         let (contender, shapes, mean, least, at) =
-            (row.contender, row.shapes, row.geometric_mean, row.least, row.least_at);
+            (&row.contender, row.shapes, row.geometric_mean, row.least, row.least_at);
         let errors = row.worst_error_ratio.zip(row.worst_error_at).map(|(ratio, at)| match language {
             Language::En => format!(" Its largest error is at most {ratio:.2} times cuBLAS's (for {at})."),
             Language::Zh => format!("其最大误差至多为 cuBLAS 的 {ratio:.2} 倍（{at}）。"),
