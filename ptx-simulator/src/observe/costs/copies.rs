@@ -142,7 +142,7 @@ impl Transfer {
         let (source, destination) = (copy.sources[lane], copy.destinations[lane]);
         Transfer {
             lines: (source / LINE, destination / LINE),
-            shift: (source ^ destination) / UNIT & 3,
+            shift: ((source ^ destination) / UNIT) & 3,
             sectors: [source, destination].map(|address| address % LINE / SECTOR_BYTES),
         }
     }
