@@ -136,7 +136,7 @@ unsafe fn product<const ALIGNED: bool>(matrices: &Matrices, tile_a: *mut f32, ti
 /// Four floats that are loaded or stored together.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
-struct Vector([f32; GROUP]);
+pub(crate) struct Vector(pub [f32; GROUP]);
 
 /// The three matrices of a product: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`.
 pub(crate) struct Matrices {

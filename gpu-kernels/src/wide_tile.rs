@@ -106,8 +106,8 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
         }
         copies.advance();
         commit();
-        present = after(present, stages);
-        next = after(next, stages);
+        present = after::<STAGES, STAGE>(present, stages);
+        next = after::<STAGES, STAGE>(next, stages);
     }
     wait::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
@@ -115,8 +115,8 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
 
 /// The stage after one, around the ring.
 #[inline(always)]
-pub(crate) fn after(stage: u32, stages: u32) -> u32 {
-    if stage == stages + (STAGES as u32 - 1) * STAGE { stages } else { stage + STAGE }
+pub(crate) fn after<const STAGES: usize, const BYTES: u32>(stage: u32, first: u32) -> u32 {
+    if stage == first + (STAGES as u32 - 1) * BYTES { first } else { stage + BYTES }
 }
 
 /// Where the outputs of this thread's lane begin, row and column, in the tile of C of a block whose warps have tiles of
