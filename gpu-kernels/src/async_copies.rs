@@ -63,7 +63,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, (tiles_a, tiles_b):
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
     let mut present = 0;
-    for _ in 0..matrices.k.div_ceil(DEPTH) {
+    while copies.has_more(STAGES - 1) {
         // This thread's copies of this step's tiles have arrived; after the barrier, everybody's have. It also says
         // that everybody is through with the step before, and with the stage that it read.
         wait::<0>();
@@ -87,8 +87,9 @@ const STAGE_B: u32 = (DEPTH * TILE * 4) as u32;
 pub(crate) struct Copies<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED: bool> {
     /// Where this thread's copies of A's next tile begin, a pointer for each of its rows of the tile.
     from_a: [*const f32; MOST_ROWS],
-    /// The same for B, a pointer for each of its columns.
-    from_b: [*const f32; MOST_COLUMNS],
+    /// The same for B, in the first of the thread's columns, and how far to the right the others are.
+    from_b: *const f32,
+    most_right: u32,
     /// Elements from one row of B to the next.
     n: usize,
     /// Places of k that are still to be copied; nothing or less when there are none.
@@ -127,17 +128,23 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
         &Matrices { a, b, m, n, k, .. }: &Matrices,
         (first_row, first_column): (usize, usize),
     ) -> Self {
-        let (mut from_a, mut from_b) = ([a; MOST_ROWS], [b; MOST_COLUMNS]);
+        let mut from_a = [a; MOST_ROWS];
         for number in 0..Self::ROWS_OF_A {
             let (row, i) = Self::place_in_a(number);
             from_a[number] = a.wrapping_add((first_row + row).min(m - 1) * k + i);
         }
-        for number in 0..Self::COLUMNS_OF_B {
-            let (i, column) = Self::place_in_b(number);
-            let last = n - if ALIGNED { GROUP } else { 1 };
-            from_b[number] = b.wrapping_add(i * n + (first_column + column).min(last));
-        }
-        Copies { from_a: from_a.map(opaque), from_b: from_b.map(opaque), n, left: k as isize }
+        let (i, column) = Self::place_in_b(0);
+        let column = first_column + column;
+        let last = n - if ALIGNED { GROUP } else { 1 };
+        let from_b = b.wrapping_add(i * n + column.min(last));
+        let most_right = last.saturating_sub(column).min(COLUMNS) as u32;
+        Copies { from_a: from_a.map(opaque), from_b: opaque(from_b), most_right, n, left: k as isize }
+    }
+
+    /// Whether the tiles that were started `ahead` calls ago have anything in them.
+    #[inline(always)]
+    pub(crate) fn has_more(&self, ahead: usize) -> bool {
+        self.left + (ahead * DEPTH) as isize > 0
     }
 
     /// Starts all of the thread's copies for the next tiles, to these addresses in shared memory.
@@ -165,9 +172,7 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
         for from in &mut self.from_a {
             *from = from.wrapping_add(DEPTH);
         }
-        for from in &mut self.from_b {
-            *from = from.wrapping_add(DEPTH * self.n);
-        }
+        self.from_b = self.from_b.wrapping_add(DEPTH * self.n);
         self.left -= DEPTH as isize;
     }
 
@@ -185,14 +190,20 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
     pub(crate) unsafe fn copy_of_b(&self, number: usize, tile: u32) {
         let (i, column) = Self::place_in_b(number);
         let to = tile + ((i * COLUMNS + column) * size_of::<f32>()) as u32;
+        let from = self.from_b.wrapping_add(self.to_the_right(number) as usize);
         let is_inside = (i as isize) < self.left;
         if ALIGNED {
-            copy_16(to, self.from_b[number], if is_inside { 16 } else { 0 });
+            copy_16(to, from, if is_inside { 16 } else { 0 });
         } else {
-            let rows_down = number / Self::COLUMNS_OF_B * (THREADS / WARP);
-            let from = self.from_b[number % Self::COLUMNS_OF_B].wrapping_add(rows_down * self.n);
+            let from = from.wrapping_add(number / Self::COLUMNS_OF_B * (THREADS / WARP) * self.n);
             copy_4(to, from, if is_inside { 4 } else { 0 });
         }
+    }
+
+    fn to_the_right(&self, number: usize) -> u32 {
+        let (_, first) = Self::place_in_b(0);
+        let (_, column) = Self::place_in_b(number);
+        ((column - first) as u32).min(self.most_right)
     }
 
     /// Row and column, in A's tile, of this thread's copy of that number.

@@ -87,7 +87,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, memory: *mut f32) {
     let (offset_a, offset_b) = (own * ROW_A + y as u32 * 4, TILE_A + own * ROW_B + x as u32 * 4);
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
     let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
-    for _ in 0..matrices.k.div_ceil(DEPTH) {
+    while copies.has_more(STAGES - 1) {
         wait::<{ STAGES as u32 - 2 }>();
         thread::sync_threads();
         copies.start((next, next + TILE_A));

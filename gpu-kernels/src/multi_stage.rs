@@ -42,7 +42,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
 pub unsafe fn multi_stage(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
-    let tiles = (shared_array![f32; STAGES * WORDS_A], shared_array![f32; STAGES * WORDS_B]);
+    let tiles = shared_array![f32; STAGES * (WORDS_A+WORDS_B)];
     let matrices = Matrices { a, b, c, m, n, k };
     if matrices.are_aligned() {
         pipeline::<true>(&matrices, tiles);
@@ -53,36 +53,37 @@ pub unsafe fn multi_stage(a: *const f32, b: *const f32, c: *mut f32, m: usize, n
 
 /// The kernel's work, with 16-byte copies and stores in global memory or without.
 #[inline(always)]
-unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, (tiles_a, tiles_b): (*mut f32, *mut f32)) {
+unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, tiles: *mut f32) {
     let first = first_element(TILE, TILE);
     let (y, x) = place();
     let mut copies = Copies::<TILE, TILE, DEPTH, ALIGNED>::new(matrices, first);
-    let (to_a, to_b) = (shared_address(tiles_a), shared_address(tiles_b));
+    let stages = shared_address(tiles);
 
     // All stages but one are on their way before the first product: each a group of its own.
     for stage in 0..STAGES as u32 - 1 {
-        copies.start((to_a + stage * BYTES_A, to_b + stage * BYTES_B));
+        copies.start((stages + stage * STAGE, stages + stage * STAGE + TILE_A));
         commit();
     }
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
-    let mut present = 0;
-    for _ in 0..matrices.k.div_ceil(DEPTH) {
+    let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
+    while copies.has_more(STAGES - 1) {
         // STAGES - 1 groups are on their way; all but the last STAGES - 2 of them have to be here.
         wait::<{ STAGES as u32 - 2 }>();
         thread::sync_threads();
 
         // The stage that everybody has just finished with is the next to be filled.
-        let next = (present + STAGES as u32 - 1) % STAGES as u32;
-        copies.start((to_a + next * BYTES_A, to_b + next * BYTES_B));
+        copies.start((next, next + TILE_A));
         commit();
 
-        let (tile_a, tile_b) = (tiles_a.add(present as usize * WORDS_A), tiles_b.add(present as usize * WORDS_B));
+        let tile_a = tiles.add((present - stages) as usize / 4);
+        let tile_b = tile_a.add(WORDS_A);
         multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), &mut sums);
-        present = (present + 1) % STAGES as u32;
+        (present, next) = (after::<STAGES, STAGE>(present, stages), after::<STAGES, STAGE>(next, stages));
     }
     wait::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
-const BYTES_A: u32 = (WORDS_A * 4) as u32;
-const BYTES_B: u32 = (WORDS_B * 4) as u32;
+const TILE_A: u32 = (WORDS_A * 4) as u32;
+const STAGE: u32 = TILE_A+(WORDS_B * 4) as u32;
+use crate::wide_tile::after;

@@ -68,7 +68,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, first: (usize, usiz
     let mut a_column = vectors::<OUTPUT_ROWS, ROWS_APART>(stages + offset_a);
     let mut b_row = vectors::<OUTPUT_COLUMNS, COLUMNS_APART>(stages + offset_b);
     let (mut present, mut phase) = (stages, 0);
-    for _ in 0..matrices.k.div_ceil(DEPTH) {
+    while copies.has_more(1) {
         let next = after::<STAGES, STAGE>(present, stages);
         for i in 0..DEPTH {
             if i % 2 == 0 && i / 2 < PORTIONS {

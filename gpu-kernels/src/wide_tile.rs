@@ -86,7 +86,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
 
     let mut sums = [[0.0; OUTPUT_COLUMNS]; OUTPUT_ROWS];
     let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
-    for _ in 0..matrices.k.div_ceil(DEPTH) {
+    while copies.has_more(STAGES - 1) {
         wait::<{ STAGES as u32 - 2 }>();
         thread::sync_threads();
 
