@@ -9,10 +9,11 @@ use cuda_std::*;
 
 /// Pairs of tiles in shared memory: one to read from, one to write to.
 pub const STAGES: usize = 2;
-/// Words of A's tiles in all stages.
-const WORDS_A: usize = STAGES * DEPTH * ROW_A;
-/// Words of B's tiles in all stages.
-const WORDS_B: usize = STAGES * DEPTH * TILE;
+/// Bytes of a tile of A in shared memory.
+const TILE_A: u32 = (DEPTH * ROW_A * size_of::<f32>()) as u32;
+/// Bytes of a stage: A's tile, and B's behind it.
+const STAGE: u32 = TILE_A + (DEPTH * TILE * size_of::<f32>()) as u32;
+const WORDS: usize = STAGES * STAGE as usize / size_of::<f32>();
 
 /// What the host needs to know to launch [`async_copies`].
 pub const KERNEL: Kernel = Kernel {
@@ -24,7 +25,7 @@ pub const KERNEL: Kernel = Kernel {
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),
-    shared_bytes: ((WORDS_A + WORDS_B) * size_of::<f32>()) as u32,
+    shared_bytes: STAGES as u32 * STAGE,
     launch_shape,
 };
 
@@ -41,7 +42,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
 pub unsafe fn async_copies(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
-    let tiles = (shared_array![f32; WORDS_A], shared_array![f32; WORDS_B]);
+    let tiles = shared_array![f32; WORDS];
     let matrices = Matrices { a, b, c, m, n, k };
     if matrices.are_aligned() {
         pipeline::<true>(&matrices, tiles);
@@ -52,35 +53,34 @@ pub unsafe fn async_copies(a: *const f32, b: *const f32, c: *mut f32, m: usize, 
 
 /// The kernel's work, with 16-byte copies and stores in global memory or without.
 #[inline(always)]
-unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, (tiles_a, tiles_b): (*mut f32, *mut f32)) {
+unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, tiles: *mut f32) {
     let first = first_element(TILE, TILE);
     let (y, x) = place();
-    let addresses = (shared_address(tiles_a), shared_address(tiles_b));
-    let stage = |number: u32| (addresses.0 + number * STAGE_A, addresses.1 + number * STAGE_B);
     let mut copies = Copies::<TILE, TILE, DEPTH, ALIGNED>::new(matrices, first);
-    copies.start(stage(0));
+    let stages = shared_address(tiles);
+    copies.start((stages, stages + TILE_A));
     commit();
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
-    let mut present = 0;
-    while copies.has_more(STAGES - 1) {
+    let (mut present, mut next) = (stages, stages + STAGE);
+    while copies.has_more(1) {
         // This thread's copies of this step's tiles have arrived; after the barrier, everybody's have. It also says
         // that everybody is through with the step before, and with the stage that it read.
         wait::<0>();
         thread::sync_threads();
 
         // Into that stage, while the products are computed. After the last step there's nothing left to copy.
-        copies.start(stage(1 - present));
+        copies.start((next, next + TILE_A));
         commit();
 
-        let (tile_a, tile_b) = (tiles_a.add(present as usize * DEPTH * ROW_A), tiles_b.add(present as usize * DEPTH * TILE));
+        let tile_a = tiles.add((present - stages) as usize / size_of::<f32>());
+        let tile_b = tile_a.add(DEPTH * ROW_A);
         multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), &mut sums);
-        present = 1 - present;
+        (present, next) = (next, present);
     }
+    wait::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
-const STAGE_A: u32 = (DEPTH * ROW_A * 4) as u32;
-const STAGE_B: u32 = (DEPTH * TILE * 4) as u32;
 
 /// What one thread copies of each step's tiles: of A's, ROWS x DEPTH, single elements to where they stand in the
 /// transposed tile; of B's, DEPTH x COLUMNS, vectors if ALIGNED and single elements otherwise.
@@ -89,7 +89,7 @@ pub(crate) struct Copies<const ROWS: usize, const COLUMNS: usize, const DEPTH: u
     from_a: [*const f32; MOST_ROWS],
     /// The same for B, in the first of the thread's columns, and how far to the right the others are.
     from_b: *const f32,
-    most_right: u32,
+    columns: [u32; MOST_COLUMNS],
     /// Elements from one row of B to the next.
     n: usize,
     /// Places of k that are still to be copied; nothing or less when there are none.
@@ -133,12 +133,17 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
             let (row, i) = Self::place_in_a(number);
             from_a[number] = a.wrapping_add((first_row + row).min(m - 1) * k + i);
         }
-        let (i, column) = Self::place_in_b(0);
-        let column = first_column + column;
-        let last = n - if ALIGNED { GROUP } else { 1 };
-        let from_b = b.wrapping_add(i * n + column.min(last));
-        let most_right = last.saturating_sub(column).min(COLUMNS) as u32;
-        Copies { from_a: from_a.map(opaque), from_b: opaque(from_b), most_right, n, left: k as isize }
+        let column = |number| {
+            let (_, column) = Self::place_in_b(number);
+            (first_column + column).min(n - if ALIGNED { GROUP } else { 1 })
+        };
+        let (i, _) = Self::place_in_b(0);
+        let from_b = b.wrapping_add(i * n + column(0));
+        let mut columns = [0; MOST_COLUMNS];
+        for number in 1..Self::COLUMNS_OF_B {
+            columns[number] = (column(number) - column(0)) as u32;
+        }
+        Copies { from_a: from_a.map(opaque), from_b: opaque(from_b), columns, n, left: k as isize }
     }
 
     /// Whether the tiles that were started `ahead` calls ago have anything in them.
@@ -190,7 +195,7 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
     pub(crate) unsafe fn copy_of_b(&self, number: usize, tile: u32) {
         let (i, column) = Self::place_in_b(number);
         let to = tile + ((i * COLUMNS + column) * size_of::<f32>()) as u32;
-        let from = self.from_b.wrapping_add(self.to_the_right(number) as usize);
+        let from = self.from_b.wrapping_add(self.columns[number % Self::COLUMNS_OF_B] as usize);
         let is_inside = (i as isize) < self.left;
         if ALIGNED {
             copy_16(to, from, if is_inside { 16 } else { 0 });
@@ -198,12 +203,6 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
             let from = from.wrapping_add(number / Self::COLUMNS_OF_B * (THREADS / WARP) * self.n);
             copy_4(to, from, if is_inside { 4 } else { 0 });
         }
-    }
-
-    fn to_the_right(&self, number: usize) -> u32 {
-        let (_, first) = Self::place_in_b(0);
-        let (_, column) = Self::place_in_b(number);
-        ((column - first) as u32).min(self.most_right)
     }
 
     /// Row and column, in A's tile, of this thread's copy of that number.
