@@ -8,6 +8,7 @@ fn main() -> Result<(), CudaBuilderError> {
     for (kernels, level, module) in [
         ("../gpu-kernels", NvvmArch::Compute70, "gpu_kernels_compute_70.ptx"),
         ("../gpu-kernels", NvvmArch::Compute80, "gpu_kernels_compute_80.ptx"),
+        ("../gpu-kernels/production", NvvmArch::Compute70, "production_kernels_compute_70.ptx"),
         ("../gpu-kernels/production", NvvmArch::Compute80, "production_kernels_compute_80.ptx"),
     ] {
         CudaBuilder::new(kernels).arch(level).copy_to(Path::new(&out).join(module)).build()?;

@@ -203,3 +203,32 @@ fn the_shared_memory_that_a_kernel_says_it_takes_is_what_its_ptx_declares() {
         assert_eq!(declared, kernel.shared_bytes, "{}", kernel.name);
     }
 }
+
+#[test]
+fn a_kernels_own_module_has_its_entry_word_for_word_and_no_other() {
+    for kernel in KERNELS {
+        let module = ptx::module_with(kernel.entry).expect("every kernel of the list is in a module");
+        let own = ptx::of_entry(kernel.entry).expect("its module has it");
+        assert_eq!(own.matches(".entry ").count(), 1, "{}", kernel.name);
+        let whole = ptx_simulator::Module::parse(module.text).unwrap();
+        let cut = ptx_simulator::Module::parse(&own).unwrap();
+        let [whole, cut] = [&whole, &cut].map(|module| module.kernel(kernel.entry).expect("the entry is there"));
+        assert_eq!(cut.static_shared_bytes, whole.static_shared_bytes, "{}", kernel.name);
+        let text = |ptx: &str| {
+            let start = ptx.find(&format!(".visible .entry {}(", kernel.entry)).unwrap();
+            let end = ptx[start..].find("\n}\n").unwrap();
+            ptx[start..start + end].to_owned()
+        };
+        assert_eq!(text(&own), text(module.text), "{}", kernel.name);
+    }
+}
+
+#[test]
+fn no_two_modules_have_an_entry_of_the_same_name() {
+    let mut entries: Vec<_> = ptx::MODULES.iter().flat_map(|module| module.entries()).collect();
+    let count = entries.len();
+    entries.sort_unstable();
+    entries.dedup();
+    assert_eq!(entries.len(), count);
+    assert!(count > KERNELS.len());
+}

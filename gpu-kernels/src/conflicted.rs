@@ -27,7 +27,7 @@
 //! No answer shows this: every sum is right, and the kernel is only slow. [`padded`](crate::padded) and
 //! [`swizzled`](crate::swizzled) are two cures.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -40,6 +40,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "conflicted",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

@@ -46,7 +46,7 @@
 //! On an H200 46.4 TFLOP/s at N = 4096 and 21.6 at N = 1024, 93 % and 58 % of cuBLAS (f32 without TF32) in the same
 //! run; [without](crate::vector_loads): 37.7 and 15.8.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::vector_loads::{multiply, Matrices, Share, DEPTH, GROUP, OUTPUTS, ROW_A, THREADS, TILE};
 use cuda_std::*;
@@ -69,6 +69,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "double_buffered",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),

@@ -19,7 +19,7 @@
 
 #![allow(unused, reason = "a page to be filled in has names that nobody uses yet")]
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -32,6 +32,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "exercise",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

@@ -45,7 +45,7 @@
 pub mod exercise;
 
 pub use kernel_common::launch;
-pub use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+pub use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 
 /// Declares the kernels' modules and lists what each says of itself.
 macro_rules! kernels {

@@ -43,7 +43,7 @@
 //! All 16 threads of a row of the block read the same row of A, and all 16 of a column the same column of B. The block
 //! as a whole needs each of these elements once. [`tiled`](crate::tiled) has it fetched once.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// A block has BLOCK x BLOCK threads, one for each element of its piece of C.
@@ -56,6 +56,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "naive",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: BLOCK as u32, n: BLOCK as u32, k: 1 },
     block: [BLOCK as u32, BLOCK as u32, 1],
     registers: Registers::Any,

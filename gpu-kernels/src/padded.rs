@@ -28,7 +28,7 @@
 //!   aligned: for 16-byte reads, which serve 8 threads a turn, that is enough; for the writes it would be 4 turns.)
 
 use crate::conflicted;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -44,6 +44,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "padded",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

@@ -48,7 +48,7 @@
 //! On an H200 17.7 TFLOP/s at N = 4096 and 16.7 at N = 1024, 35 % and 45 % of cuBLAS (f32 without TF32) in the same
 //! run; one output a thread, in [tiled_32](crate::tiled_32): 8.5 and 8.8.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a block's tile of C.
@@ -67,6 +67,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "register_column",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::Any,

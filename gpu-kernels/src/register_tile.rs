@@ -44,7 +44,7 @@
 //! run; [tiles of 64 x 64](crate::tiled_64), which take eight times as many steps of k between two barriers and put
 //! four times as many blocks on the GPU, 30.4 and 29.1.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::{first_element, load_tile};
 use cuda_std::*;
 
@@ -66,6 +66,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "register_tile",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::Any,

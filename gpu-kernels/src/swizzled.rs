@@ -27,7 +27,7 @@
 //! (x % 8)`, would keep 16-byte reads and leave them free of conflicts; the writes would then take 4 turns.
 
 use crate::conflicted;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -40,6 +40,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "swizzled",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

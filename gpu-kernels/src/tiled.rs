@@ -92,7 +92,7 @@
 //! KiB of its 228: shared memory is no limit here. A larger tile would load less and reuse more:
 //! [`tiled_8`](crate::tiled_8), [`tiled_32`](crate::tiled_32) and [`tiled_64`](crate::tiled_64) try other sizes.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile; a block has TILE x TILE threads.
@@ -105,6 +105,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "tiled",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

@@ -22,7 +22,7 @@
 //! no bank conflicts. For [16](crate::tiled) and [8](crate::tiled_8), where a warp covers several rows of the block,
 //! it's true as well, but for another reason: those rows lie in different banks.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::tiled;
 use cuda_std::*;
 
@@ -36,6 +36,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "tiled_32",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

@@ -43,7 +43,7 @@
 //! On an H200 30.4 TFLOP/s at N = 4096 and 29.1 at N = 1024, 61 % and 79 % of cuBLAS (f32 without TF32) in the same
 //! run; [the column](crate::register_column): 17.7 and 16.7.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// Rows and columns of a tile.
@@ -64,6 +64,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "tiled_64",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [WIDTH as u32, HEIGHT as u32, 1],
     registers: Registers::Any,

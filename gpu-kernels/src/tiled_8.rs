@@ -31,7 +31,7 @@
 //! threads; and `tile_b[8 i + x]` in 8 words of 8 banks, each handed to 4. So no bank is asked for two words here
 //! either.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::tiled;
 use cuda_std::*;
 
@@ -45,6 +45,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "tiled_8",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: TILE as u32 },
     block: [TILE as u32, TILE as u32, 1],
     registers: Registers::Any,

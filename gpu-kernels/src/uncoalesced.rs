@@ -38,7 +38,7 @@
 //! (`i * n + x`), they touch neighbours; if it is multiplied by the length of a row (`x * k + i`), they touch elements
 //! a whole row apart.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use cuda_std::*;
 
 /// A block has BLOCK x BLOCK threads, one for each element of its piece of C.
@@ -51,6 +51,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "uncoalesced",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: BLOCK as u32, n: BLOCK as u32, k: 1 },
     block: [BLOCK as u32, BLOCK as u32, 1],
     registers: Registers::Any,

@@ -57,7 +57,7 @@
 //! On an H200 37.7 TFLOP/s at N = 4096 and 15.8 at N = 1024, 75 % and 43 % of cuBLAS (f32 without TF32) in the same
 //! run; [without them](crate::register_tile): 22.4 and 13.7.
 
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::register_tile::add_outer_product;
 use cuda_std::*;
@@ -86,6 +86,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "vector_loads",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),

@@ -54,7 +54,7 @@
 //! run; [without](crate::double_buffered): 46.4 and 21.6. The passes saved were not what limited it.
 
 use crate::double_buffered::{product, WORDS_A, WORDS_B};
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::vector_loads::{Matrices, DEPTH, GROUP, OUTPUTS, THREADS, TILE};
 use cuda_std::*;
 
@@ -80,6 +80,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "warp_tiled",
     architecture: Architecture::Compute70,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),

@@ -66,8 +66,12 @@ pub struct PtxArguments {
     /// The level, such as compute_70; the lowest if left out.
     pub level: Option<String>,
 
-    /// List the levels instead, one a line.
+    /// Print one kernel's module instead: its entry and what that needs, which is what a device loads.
     #[arg(long, conflicts_with = "level")]
+    pub kernel: Option<String>,
+
+    /// List the levels instead, one a line.
+    #[arg(long, conflicts_with_all = ["level", "kernel"])]
     pub list: bool,
 }
 

@@ -1,11 +1,12 @@
 //! The library call: C = A B on a device.
 
 use std::{
+    borrow::Cow,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use gpu_kernels::{Architecture, Kernel, LaunchShape};
+use gpu_kernels::{Kernel, LaunchShape};
 use ndarray::{Array2, ArrayView2};
 use ptx_simulator::{LaunchConfig, observe::Observer};
 
@@ -186,13 +187,13 @@ struct Prepared {
     arguments: [Argument; 6],
 }
 
-/// Matrix products on one device. Modules are loaded when a kernel of theirs is first used.
+/// Matrix products on one device. Each kernel's module is loaded when it is first used.
 #[derive(Debug)]
 pub struct Gemm {
     device: Device,
     /// The module that holds all kernels, if it isn't this build's own.
     ptx: Option<String>,
-    modules: Mutex<Vec<(Architecture, ModuleId)>>,
+    modules: Mutex<Vec<(&'static str, ModuleId)>>,
 }
 
 impl Gemm {
@@ -211,11 +212,11 @@ impl Gemm {
         Gemm { device, ptx: Some(ptx), modules: Mutex::new(Vec::new()) }
     }
 
-    /// The PTX module with the kernels of an architecture.
-    pub fn ptx(&self, architecture: Architecture) -> &str {
+    /// The PTX module that is loaded for a kernel: the caller's, or one with that kernel alone.
+    pub fn ptx(&self, kernel: &Kernel) -> Cow<'_, str> {
         let own =
-            || ptx::module_for(architecture).expect("build.rs builds a module for every level of gpu-kernels").text;
-        self.ptx.as_deref().unwrap_or_else(own)
+            || ptx::of_entry(kernel.entry).expect("every kernel of the lists is in a module of this build").into();
+        self.ptx.as_deref().map_or_else(own, Cow::Borrowed)
     }
 
     /// What a kernel takes of a multiprocessor, as the GPU's driver says; `None` on the simulator.
@@ -228,7 +229,7 @@ impl Gemm {
             return Ok(None);
         }
         let threads = kernel.block.iter().product();
-        Ok(self.device.resources(self.module(kernel.architecture)?, kernel.entry, threads)?)
+        Ok(self.device.resources(self.module(kernel)?, kernel.entry, threads)?)
     }
 
     /// The device.
@@ -294,7 +295,7 @@ impl Gemm {
         let c_matrix = DeviceMatrix::new(&c_buffer, 0, m, n)?;
 
         let (time, launches) = if elements > 0 {
-            self.module(kernel.architecture)?;
+            self.module(kernel)?;
             self.time(timing, || self.enqueue(kernel, a_matrix, b_matrix, c_matrix))?
         } else {
             (Duration::ZERO, 0)
@@ -391,7 +392,7 @@ impl Gemm {
             return Err(GemmError::Overlap { input });
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
-        let module = self.module(kernel.architecture)?;
+        let module = self.module(kernel)?;
         let [a, b, c] = [a, b, c].map(|matrix| matrix.argument());
         let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
         Ok(Some(Prepared { module, shape, arguments: [a, b, c, m, n, k] }))
@@ -403,16 +404,18 @@ impl Gemm {
     ///
     /// [`GemmError`] if the device rejects the module.
     pub fn load(&self, kernel: &Kernel) -> Result<(), GemmError> {
-        self.module(kernel.architecture).map(|_| ())
+        self.module(kernel).map(|_| ())
     }
 
-    fn module(&self, architecture: Architecture) -> Result<ModuleId, GemmError> {
+    fn module(&self, kernel: &Kernel) -> Result<ModuleId, GemmError> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, module)) = modules.iter().find(|(level, _)| *level == architecture) {
+        // A module of the caller's is loaded once for all kernels.
+        let name = if self.ptx.is_some() { "" } else { kernel.entry };
+        if let Some((_, module)) = modules.iter().find(|(loaded, _)| *loaded == name) {
             return Ok(*module);
         }
-        let module = self.device.load_module(self.ptx(architecture))?;
-        modules.push((architecture, module));
+        let module = self.device.load_module(&self.ptx(kernel))?;
+        modules.push((name, module));
         Ok(module)
     }
 }

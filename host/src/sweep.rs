@@ -188,7 +188,7 @@ pub fn registers(gemm: &Gemm, kernels: &[&Kernel], gpu: &Gpu) -> Result<Vec<Regi
     let registers = |kernel: &&Kernel| {
         let resources = gemm.resources(kernel)?;
         let driver = resources.map(|resources| DriverCount { device: &device, count: resources.registers });
-        Ok(counts.of(kernel, gemm.ptx(kernel.architecture), driver))
+        Ok(counts.of(kernel, &gemm.ptx(kernel), driver))
     };
     kernels.iter().map(registers).collect()
 }

@@ -53,6 +53,15 @@ impl Precision {
     }
 }
 
+/// What a kernel's entry takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Signature {
+    /// `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`: C = A B, row-major without gaps.
+    Plain,
+    /// `(call: Call)`: everything that a [`Call`](crate::call::Call) can ask for.
+    Call,
+}
+
 /// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner
 /// dimension at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,10 +125,9 @@ impl LaunchShape {
     }
 }
 
-/// A GEMM kernel: C = A B in row-major matrices without gaps.
+/// A GEMM kernel.
 ///
-/// Its entry takes `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`, the same for every
-/// kernel of one [`Precision`], so that one piece of host code launches them all.
+/// All kernels of one [`Signature`] take the same, so that one piece of host code launches them all.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
     /// What users call it.
@@ -132,6 +140,8 @@ pub struct Kernel {
     pub architecture: Architecture,
     /// Its arithmetic.
     pub precision: Precision,
+    /// What its entry takes.
+    pub signature: Signature,
     /// The piece of the product that a block works on.
     pub tile: Tile,
     /// Threads of a block along x, y, z.

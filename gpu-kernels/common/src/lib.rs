@@ -1,12 +1,21 @@
 //! What the kernel crates of this repository share: how a kernel describes itself to whoever launches it ([`launch`])
-//! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]).
+//! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]), what a general product is
+//! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two halves,
+//! and [`vectors`] at addresses that are plain numbers.
 //!
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so that an
 //! edited lesson doesn't compile the production kernels again. What both need is here.
 
 #![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
+pub mod barriers;
+pub mod call;
+pub mod copies;
 pub mod launch;
+pub mod vectors;
+
+pub use call::Call;
 
 /// States in the PTX what cuda_builder has to know of an entry: its launch bounds
 /// ([`launch::LaunchBounds`]) and the level of PTX it is for, as in `entry_facts!(tiled, tiled::KERNEL);`.

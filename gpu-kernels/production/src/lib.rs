@@ -13,3 +13,7 @@ use cuda_std::kernel;
 /// None.
 #[kernel]
 pub unsafe fn placeholder() {}
+
+#[cfg(target_arch = "nvptx64")]
+#[export_name = "level_of_placeholder"]
+pub static LEVEL: u32 = 80;

@@ -74,7 +74,7 @@ pub struct Event {
     pub source: Option<SourceLocation>,
     /// The source line's text, without indentation.
     pub code: Option<&'static str>,
-    /// The line in the PTX text.
+    /// The line in the kernel's own PTX module, as `ptx --kernel` prints it.
     pub ptx_line: u32,
     /// Position of the block in the grid.
     pub block: [u32; 3],

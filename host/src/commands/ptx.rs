@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use host::{
-    ptx,
+    plan, ptx,
     report::{PtxLevels, PtxReport, PtxText},
 };
 
@@ -13,9 +13,15 @@ pub fn run(arguments: &PtxArguments) -> anyhow::Result<PtxReport> {
     if arguments.list {
         return Ok(PtxReport::Levels(PtxLevels { levels }));
     }
+    if let Some(name) = &arguments.kernel {
+        let kernel = plan::by_name_or_exercise(name)?;
+        let module = ptx::module_with(kernel.entry).expect("every kernel of the list is in a module");
+        let text = module.cut(kernel.entry).expect("the module has the entry");
+        return Ok(PtxReport::Text(PtxText { level: module.name, text: text.into() }));
+    }
     let wanted = arguments.level.as_deref().unwrap_or(levels[0]);
     let module = ptx::MODULES.iter().find(|module| module.name == wanted);
     let module =
         module.with_context(|| format!("there is no PTX level '{wanted}'; this build has {}", levels.join(", ")))?;
-    Ok(PtxReport::Text(PtxText { level: module.name, text: module.text }))
+    Ok(PtxReport::Text(PtxText { level: module.name, text: module.text.into() }))
 }

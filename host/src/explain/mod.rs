@@ -206,7 +206,7 @@ pub fn explain(
     let places = lines::attribute(&counted.locations, sources);
     let listings = lines::listings(&counted.instructions, &places, sources);
     let driver = measured.as_ref().map(|measured| DriverCount { device: &measured.device, count: measured.registers });
-    let registers = RegisterCounts::new(gpu).of(kernel, gemm.ptx(kernel.architecture), driver);
+    let registers = RegisterCounts::new(gpu).of(kernel, &gemm.ptx(kernel), driver);
     let needs = block_needs(&counted, &registers);
     let operations = roofline::operations(shape);
     let mut roofline = Roofline::new(gpu, operations, requested_bytes(&counted.total), matrix_bytes(shape));

@@ -11,7 +11,7 @@ use std::{
     process::Command,
 };
 
-use gpu_kernels::{Architecture, Kernel};
+use gpu_kernels::Kernel;
 
 use crate::gpus::Gpu;
 
@@ -58,28 +58,15 @@ impl Registers {
     }
 }
 
-/// A module, assembled for one architecture: asked once for all its kernels.
-#[derive(Debug)]
-pub struct Assembly {
-    kernels: Result<HashMap<String, Assembled>, AssemblerError>,
-}
-
-impl Assembly {
-    /// Assembles `ptx` for an architecture such as `sm_90`, if there is an assembler.
-    pub fn new(ptx: &str, architecture: &str) -> Assembly {
-        Assembly { kernels: assemble(ptx, architecture) }
-    }
-
-    /// The registers of the kernel of that entry name.
-    pub fn registers(&self, entry: &str) -> Registers {
-        match &self.kernels {
-            Ok(kernels) => kernels.get(entry).map_or_else(
-                || Registers::Refused { reason: format!("ptxas says nothing of {entry}") },
-                |found| Registers::Assembler { count: found.registers, spill_bytes: found.spill_bytes },
-            ),
-            Err(AssemblerError::Missing) => Registers::Unknown,
-            Err(error) => Registers::Refused { reason: error.to_string() },
-        }
+/// The registers of an entry of `ptx`, assembled for an architecture such as `sm_90`, if there is an assembler.
+fn assembled_registers(ptx: &str, entry: &str, architecture: &str) -> Registers {
+    match assemble(ptx, architecture) {
+        Ok(kernels) => kernels.get(entry).map_or_else(
+            || Registers::Refused { reason: format!("ptxas says nothing of {entry}") },
+            |found| Registers::Assembler { count: found.registers, spill_bytes: found.spill_bytes },
+        ),
+        Err(AssemblerError::Missing) => Registers::Unknown,
+        Err(error) => Registers::Refused { reason: error.to_string() },
     }
 }
 
@@ -92,33 +79,32 @@ pub struct DriverCount<'a> {
     pub count: u32,
 }
 
-/// The registers of kernels on one GPU: by the driver where it has compiled for that GPU, else by NVIDIA's assembler,
-/// which reads each PTX level once.
+/// The registers of kernels on one GPU: by the driver where it has compiled for that GPU, else by NVIDIA's assembler.
 #[derive(Debug)]
 pub struct RegisterCounts<'a> {
     gpu: &'a Gpu,
-    assemblies: Vec<(Architecture, Assembly)>,
+    /// What the assembler said, by the kernel's entry.
+    assembled: Vec<(&'static str, Registers)>,
 }
 
 impl RegisterCounts<'_> {
     /// Counts for `gpu`.
     pub fn new(gpu: &Gpu) -> RegisterCounts<'_> {
-        RegisterCounts { gpu, assemblies: Vec::new() }
+        RegisterCounts { gpu, assembled: Vec::new() }
     }
 
-    /// The registers of `kernel`, which is in the module `ptx` of its PTX level. `driver` is what a driver says, if there
-    /// is one; it counts if its GPU is of the kind asked for.
+    /// The registers of `kernel`, which is in the module `ptx`. `driver` is what a driver says, if there is one; it counts
+    /// if its GPU is of the kind asked for.
     pub fn of(&mut self, kernel: &Kernel, ptx: &str, driver: Option<DriverCount<'_>>) -> Registers {
         if let Some(DriverCount { count, .. }) = driver.filter(|driver| self.gpu.is_called(driver.device)) {
             return Registers::Driver { count };
         }
-        let known = self.assemblies.iter().position(|(level, _)| *level == kernel.architecture);
-        let index = known.unwrap_or_else(|| {
-            let assembly = Assembly::new(ptx, &self.gpu.architecture());
-            self.assemblies.push((kernel.architecture, assembly));
-            self.assemblies.len() - 1
-        });
-        self.assemblies[index].1.registers(kernel.entry)
+        if let Some((_, registers)) = self.assembled.iter().find(|(entry, _)| *entry == kernel.entry) {
+            return registers.clone();
+        }
+        let registers = assembled_registers(ptx, kernel.entry, &self.gpu.architecture());
+        self.assembled.push((kernel.entry, registers.clone()));
+        registers
     }
 }
 
@@ -218,7 +204,7 @@ mod tests {
         let mut counts = RegisterCounts::new(gpus::by_name("H200").unwrap());
         let kernel = plan::by_name("tiled").unwrap();
         assert_eq!(counts.of(kernel, "", driver("NVIDIA H200")), Registers::Driver { count: 40 });
-        assert!(counts.assemblies.is_empty(), "nobody else was asked");
+        assert!(counts.assembled.is_empty(), "nobody else was asked");
         assert!(!matches!(counts.of(kernel, "", driver("Tesla T4")), Registers::Driver { .. }));
     }
 

@@ -8,6 +8,8 @@ mod product;
 mod sweep;
 mod table;
 
+use std::borrow::Cow;
+
 use gpu_kernels::Kernel;
 use serde::Serialize;
 
@@ -168,13 +170,13 @@ pub struct PtxLevels {
     pub levels: Vec<&'static str>,
 }
 
-/// The PTX of one level.
+/// The PTX of one level, or of one of its kernels.
 #[derive(Debug, Serialize)]
 pub struct PtxText {
     /// The level's name.
     pub level: &'static str,
     /// The module's text.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
 }
 
 impl Report for PtxReport {

@@ -156,7 +156,7 @@ pub struct InstructionFacts {
     pub instruction: u32,
     /// The instruction with its modifiers.
     pub mnemonic: String,
-    /// Its line in the PTX text.
+    /// Its line in the kernel's own PTX module, as `ptx --kernel` prints it.
     pub ptx_line: u32,
     /// The kernel's source line that it belongs to.
     pub line: Option<u32>,

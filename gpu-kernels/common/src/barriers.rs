@@ -1,0 +1,67 @@
+//! A barrier in two halves: `mbarrier`, an object in shared memory, for compute capability 8.0 and later.
+//!
+//! A thread arrives, goes on with what doesn't depend on the others, and waits later. A barrier counts arrivals; when
+//! all that it was initialised for have come, its phase is complete and the next one begins. Phases are told apart by
+//! their parity: the first is 0, the next 1, then 0 again.
+//!
+//! Addresses are the 32-bit ones of [`vectors`](crate::vectors), multiples of 8.
+
+/// Makes a barrier of 8 bytes of shared memory, for so many arrivals in every phase. The other threads may use it after
+/// the block's next [`sync_threads`](https://docs.rs/cuda_std/0.2.2/cuda_std/thread/fn.sync_threads.html).
+///
+/// # Safety
+///
+/// The 8 bytes must be this block's, and nobody else may use them.
+#[inline(always)]
+pub unsafe fn initialise(barrier: u32, arrivals: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("mbarrier.init.shared.b64 [{}], {};", in(reg32) barrier, in(reg32) arrivals, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (barrier, arrivals);
+}
+
+/// Arrives: what this thread has done so far is done for whoever waits for the phase.
+///
+/// # Safety
+///
+/// There must be an initialised barrier.
+#[inline(always)]
+pub unsafe fn arrive(barrier: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "{{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [{}]; }}",
+        in(reg32) barrier, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = barrier;
+}
+
+/// Waits until the phase of that parity is complete.
+///
+/// # Safety
+///
+/// There must be an initialised barrier, in that phase or the one after it.
+#[inline(always)]
+#[allow(named_asm_labels)] // The braces make the name local to each copy of the text, which the lint doesn't know.
+pub unsafe fn wait(barrier: u32, parity: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "{{ .reg .pred complete;",
+        "again: mbarrier.test_wait.parity.shared.b64 complete, [{}], {};",
+        "@!complete bra again; }}",
+        in(reg32) barrier, in(reg32) parity, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (barrier, parity);
+}
+
+/// Waits for all lanes of the warp, and orders their accesses to memory before it and after it.
+///
+/// # Safety
+///
+/// All 32 lanes must come here.
+#[inline(always)]
+pub unsafe fn sync_warp() {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("bar.warp.sync 0xffffffff;", options(nostack));
+}
