@@ -273,6 +273,41 @@ pub enum LaunchErrorKind {
         /// The member mask.
         members: u32,
     },
+    /// Threads ask an mbarrier in vain, and nobody can arrive there any more.
+    #[error(
+        "this thread waits forever at the mbarrier {mbarrier}, initialised at {initialised}: {missing} of {expected} \
+         arrivals of its phase {phase} are missing; the other threads: {others}"
+    )]
+    MbarrierDeadlock {
+        /// The mbarrier: the shared array that it's in, or its address.
+        mbarrier: String,
+        /// Where it was initialised.
+        initialised: String,
+        /// Number of the phase that isn't complete, from 0.
+        phase: u64,
+        /// Arrivals that it lacks.
+        missing: u32,
+        /// Arrivals that complete a phase.
+        expected: u32,
+        /// Where the other threads are.
+        others: String,
+    },
+    /// An mbarrier was used in a way that it mustn't.
+    #[error("the mbarrier {mbarrier} {problem}")]
+    Mbarrier {
+        /// The mbarrier: the shared array that it's in, or its address.
+        mbarrier: String,
+        /// What is wrong.
+        problem: MbarrierProblem,
+    },
+    /// An asynchronous copy was to read more bytes than it writes.
+    #[error("an asynchronous copy of {limit} bytes can't read {bytes}")]
+    BadCopySize {
+        /// Bytes that it was to read.
+        bytes: u32,
+        /// Bytes that it writes.
+        limit: u32,
+    },
     /// The kernel executed `trap`.
     #[error("the kernel trapped (a panic or failed check in the kernel)")]
     Trap,
@@ -333,6 +368,38 @@ pub enum LaunchErrorKind {
     /// The simulator can't get the memory that the launch needs.
     #[error(transparent)]
     OutOfMemory(#[from] AllocateError),
+}
+
+/// What is wrong with the use of an mbarrier.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MbarrierProblem {
+    /// There is no mbarrier at the address yet, or none any more.
+    #[error("is not initialised; if another thread does that, a barrier must come between")]
+    NotInitialised,
+    /// An mbarrier was initialised while it was one.
+    #[error("is initialised twice; one thread does it, once")]
+    InitialisedTwice,
+    /// Its bytes were written by something else.
+    #[error("was overwritten by an ordinary store")]
+    Overwritten,
+    /// A number of arrivals that can't be.
+    #[error("can't have a count of {count}: counts are 1 to 1048575")]
+    BadCount {
+        /// The count.
+        count: u64,
+    },
+    /// More arrivals than a phase has.
+    #[error("gets {count} arrivals where its phase lacks only {pending}")]
+    TooManyArrivals {
+        /// Arrivals that the phase lacked.
+        pending: u32,
+        /// Arrivals that came.
+        count: u32,
+    },
+    /// An arrival that said it wouldn't complete the phase did.
+    #[error("is completed by an arrival with `.noComplete`")]
+    CompletedUnawares,
 }
 
 fn access_word(access: AccessKind) -> &'static str {

@@ -104,6 +104,8 @@ impl<'a> Builder<'a, '_> {
             "ld" | "ldu" => self.load(text, guard),
             "st" => self.store(text, guard),
             "atom" | "red" => self.atomic(text, guard),
+            "cp" => self.copy(text, guard),
+            "mbarrier" => self.mbarrier(text, guard),
             "cvta" => self.cvta(text, guard),
             "isspacep" => self.isspacep(text, guard),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => self.control(text, guard),

@@ -78,6 +78,22 @@ pub(super) fn visit(
             row(Read, &mut atomic.source2);
             row(Write, &mut atomic.destination);
         }
+        Operation::AsyncCopy(copy) => {
+            row(Read, &mut copy.destination.base);
+            row(Read, &mut copy.source.base);
+            row(Read, &mut copy.size);
+        }
+        Operation::Mbarrier(mbarrier) => {
+            row(Read, &mut mbarrier.address.base);
+            row(Read, &mut mbarrier.operand);
+            if matches!(mbarrier.kind, MbarrierKind::Arrive { .. }) {
+                row(Write, &mut mbarrier.destination);
+            }
+        }
+        Operation::PendingCount { destination, source } => {
+            row(Read, source);
+            row(Write, destination);
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -124,6 +140,8 @@ pub(super) fn visit(
         | Operation::Exit
         | Operation::Trap
         | Operation::AssertionFailed { .. }
+        | Operation::CommitCopies
+        | Operation::WaitForCopies { .. }
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {
@@ -149,6 +167,12 @@ pub(super) fn visit(
             }
         }
         Operation::IsSpace { destination, .. } => predicate(Write, destination),
+        Operation::AsyncCopy(copy) => predicate(Read, guard(copy.ignored)),
+        Operation::Mbarrier(Mbarrier {
+            kind: MbarrierKind::TestState | MbarrierKind::TestParity, destination, ..
+        }) => {
+            predicate(Write, destination);
+        }
         Operation::Barrier(barrier) => {
             predicate(Read, guard(barrier.predicate));
             if matches!(barrier.kind, BarrierKind::And | BarrierKind::Or) {
@@ -241,7 +265,8 @@ impl Blocks {
                 | Operation::Trap
                 | Operation::AssertionFailed { .. }
                 | Operation::Barrier(_)
-                | Operation::WarpBarrier { .. } => leader[index + 1] = true,
+                | Operation::WarpBarrier { .. }
+                | Operation::Mbarrier(_) => leader[index + 1] = true,
                 // Lanes may wait before these and go on without each other after them.
                 Operation::Vote { .. }
                 | Operation::Match { .. }

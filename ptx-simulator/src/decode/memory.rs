@@ -123,7 +123,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// An address operand, and the space it's in as far as a variable or the instruction says.
-    fn address(
+    pub fn address(
         &mut self,
         text: &'a Text<'a>,
         operand: &Operand<'a>,

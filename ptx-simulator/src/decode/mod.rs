@@ -1,5 +1,6 @@
 //! From the syntax tree to programs: every name is resolved, every instruction understood or refused.
 
+mod asynchronous;
 mod body;
 mod builder;
 mod control;

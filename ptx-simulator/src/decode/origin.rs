@@ -67,9 +67,13 @@ pub(super) fn trace_origins(
         let mut base = NONE;
         if let Operation::Load(Access { address, .. })
         | Operation::Store(Access { address, .. })
-        | Operation::Atomic(Atomic { address, .. }) = instruction.operation
+        | Operation::Atomic(Atomic { address, .. })
+        | Operation::Mbarrier(Mbarrier { address, .. }) = instruction.operation
         {
             base = address.base;
+        }
+        if let Operation::AsyncCopy(copy) = instruction.operation {
+            base = copy.destination.base;
         }
         let computes = matches!(
             instruction.operation,

@@ -313,6 +313,70 @@ pub struct Atomic {
     pub source2: u32,
 }
 
+/// An address operand of an instruction that has several.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortAddress {
+    /// First row of the base register, or [`NONE`].
+    pub base: u32,
+    /// Whether the base has 64 bits.
+    pub wide: bool,
+    pub offset: i32,
+}
+
+impl From<ShortAddress> for Address {
+    fn from(ShortAddress { base, wide, offset }: ShortAddress) -> Address {
+        Address { base, wide, offset: i64::from(offset) }
+    }
+}
+
+/// `cp.async`: a copy from global to shared memory that happens later.
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncCopy {
+    pub destination: ShortAddress,
+    pub source: ShortAddress,
+    /// Bytes that are written: 4, 8 or 16.
+    pub bytes: u8,
+    /// Row of the number of bytes that are read, the others being zeros; [`NONE`] for all.
+    pub size: u32,
+    /// Guard-encoded predicate of lanes that read nothing and write zeros; [`Guard::NONE`] for none.
+    pub ignored: Guard,
+}
+
+/// What an instruction does to an mbarrier, a barrier that is an object in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierKind {
+    /// `operand` is the number of arrivals of each phase.
+    Initialise,
+    Invalidate,
+    /// `operand` is the number of arrivals, or [`NONE`] for one; `destination` takes the state before them.
+    Arrive {
+        /// Later phases expect so many fewer.
+        drop: bool,
+        /// The arrival may not complete the phase.
+        incomplete: bool,
+    },
+    /// `destination` says whether the phase whose state is `operand` is over.
+    TestState,
+    /// `destination` says whether the phase with the parity `operand` is over.
+    TestParity,
+    /// An arrival of the thread once all its copies so far are done; `counted` if it's one of those that the phase
+    /// expects anyway.
+    ArriveAfterCopies {
+        counted: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Mbarrier {
+    pub kind: MbarrierKind,
+    /// Shared, or generic.
+    pub target: Target,
+    pub address: Address,
+    /// First row of a state, predicate of a test, or [`NONE`].
+    pub destination: u32,
+    pub operand: u32,
+}
+
 /// What a barrier instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierKind {
@@ -365,6 +429,20 @@ pub enum Operation {
     Load(Access),
     Store(Access),
     Atomic(Atomic),
+    AsyncCopy(AsyncCopy),
+    /// Makes a group of the thread's copies that are in none.
+    CommitCopies,
+    /// Waits until at most `open` of the thread's groups aren't done; for all copies, whether in a group or not, with
+    /// [`NONE`].
+    WaitForCopies {
+        open: u32,
+    },
+    Mbarrier(Mbarrier),
+    /// The number of arrivals that a phase lacked, from an mbarrier's state.
+    PendingCount {
+        destination: u32,
+        source: u32,
+    },
     /// Copies words of local memory: arguments and results of calls.
     CopyLocal {
         from: u32,

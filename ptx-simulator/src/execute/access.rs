@@ -53,6 +53,15 @@ pub(super) struct Request<'r> {
     pub bytes: u32,
     /// What a store of an observed launch writes.
     pub stored: Option<Stored<'r>>,
+    /// The observer learns of it in another way.
+    pub quiet: bool,
+}
+
+impl Request<'_> {
+    /// A request of which no observer is told, but for faults.
+    pub fn quiet(target: Target, kind: AccessKind, bytes: u32) -> Self {
+        Request { target, kind, bytes, stored: None, quiet: true }
+    }
 }
 
 /// The lanes of `mask`, lowest first.
@@ -79,7 +88,8 @@ pub(super) fn lane_addresses(rows: *const Row, address: &Address) -> [u64; 32] {
         } else if address.wide {
             read_wide_row(rows, address.base).map(|base| base.wrapping_add(offset))
         } else {
-            read_row(rows, address.base).map(|base| u64::from(base).wrapping_add(offset))
+            // Addresses of 32 bits stay so.
+            read_row(rows, address.base).map(|base| u64::from(base.wrapping_add(offset as u32)))
         }
     }
 }
@@ -216,7 +226,7 @@ impl<W: Watch> Executor<'_, W> {
                 resolved.local |= active;
             }
         }
-        if W::ACTIVE {
+        if W::ACTIVE && !request.quiet {
             let event = AccessEvent {
                 space: space(request.target),
                 kind: request.kind,
@@ -402,7 +412,13 @@ impl<W: Watch> Executor<'_, W> {
             let rows = unsafe { std::slice::from_raw_parts(warp.rows, program.rows as usize) };
             Stored::new(rows, elements, access.bytes, access.wide)
         });
-        self.resolve(warp, pc, &mut addresses, active, Request { target: access.target, kind, bytes, stored })
+        self.resolve(
+            warp,
+            pc,
+            &mut addresses,
+            active,
+            Request { target: access.target, kind, bytes, stored, quiet: false },
+        )
     }
 
     // ---- loads --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ impl<W: Watch> Executor<'_, W> {
     pub fn atomic(&mut self, warp: &Warp, pc: u32, atomic: &Atomic, active: u32) -> Result<()> {
         let mut addresses = lane_addresses(warp.rows, &atomic.address);
         let bytes = u32::from(atomic.bytes);
-        let request = Request { target: atomic.target, kind: AccessKind::Atomic, bytes, stored: None };
+        let request = Request { target: atomic.target, kind: AccessKind::Atomic, bytes, stored: None, quiet: false };
         let mut resolved = self.resolve(warp, pc, &mut addresses, active, request)?;
         for lane in lanes(resolved.local) {
             let kind = LaunchErrorKind::OutOfBounds {

@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 
+use super::coordination::Coordination;
 use super::launch::Launch;
 use super::warp::{State, Warp};
 use crate::alu::{ALWAYS, Row};
@@ -54,7 +55,7 @@ impl<T> Drop for Arena<T> {
 pub(super) struct Block {
     pub index: u64,
     pub warps: Vec<Warp>,
-    pub barriers: [BarrierState; BARRIERS as usize],
+    pub coordination: Coordination,
     shared: Arena<u8>,
     shared_bytes: u32,
     local: Arena<Row>,
@@ -100,7 +101,7 @@ impl Block {
         let block = Block {
             index: 0,
             warps,
-            barriers: Default::default(),
+            coordination: Coordination::new(launch.warps),
             shared,
             shared_bytes: launch.shared_bytes,
             local_rows: local_rows * launch.warps as usize,
@@ -183,7 +184,7 @@ impl Block {
                 unsafe { *warp.predicates.add(predicate as usize) = 0 };
             }
         }
-        self.barriers = Default::default();
+        self.coordination.restart();
         // SAFETY: both arenas have these sizes and belong to this block alone.
         unsafe {
             std::ptr::write_bytes(self.shared.start, POISON, self.shared_bytes as usize);
@@ -193,7 +194,7 @@ impl Block {
 
     /// Lets the threads that wait at a complete barrier go on.
     pub fn release(&mut self, number: u32) {
-        let barrier = std::mem::take(&mut self.barriers[number as usize]);
+        let barrier = std::mem::take(&mut self.coordination.barriers[number as usize]);
         for warp in &mut self.warps {
             for group in &mut warp.groups {
                 let State::AtBarrier { number: waits, kind, destination } = group.state else { continue };

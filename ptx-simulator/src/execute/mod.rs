@@ -5,8 +5,11 @@ mod access;
 mod atomic;
 mod block;
 mod collective;
+mod coordination;
+mod copies;
 mod fault;
 mod launch;
+mod mbarrier;
 mod pattern;
 mod run;
 #[cfg(test)]

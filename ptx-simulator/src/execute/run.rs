@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use super::block::{BARRIERS, BarrierState, Block};
+use super::block::{BARRIERS, Block};
+use super::coordination::Coordination;
 use super::fault::Fault;
 use super::launch::Launch;
+use super::mbarrier::pending_count;
 use super::pattern::AddressPattern;
-use super::warp::{ALL, State, Warp};
+use super::warp::{ALL, Group, State, Warp};
 use crate::decode::program::*;
 use crate::error::LaunchErrorKind;
 use crate::observe::{Place, Watch};
@@ -16,9 +18,6 @@ use crate::processor::Level;
 const WARP_SLICE: u64 = 1 << 14;
 /// Instructions of a group of lanes before another one gets its turn, where lanes may wait for each other.
 const GROUP_SLICE: u64 = 1 << 11;
-
-/// The barriers of a block.
-type Barriers = [BarrierState; BARRIERS as usize];
 
 pub(super) type Result<T> = std::result::Result<T, Box<Fault>>;
 
@@ -43,6 +42,18 @@ enum Stop {
     TurnOver,
     /// All threads arrived at this barrier.
     BarrierComplete(u32),
+    /// Lanes asked an mbarrier in vain.
+    Polled,
+}
+
+/// Threads that wait for ever.
+struct Waiting<'w> {
+    warp: &'w Warp,
+    lanes: u32,
+    state: State,
+    at: u32,
+    /// The mbarrier that they ask, if they do.
+    mbarrier: Option<u64>,
 }
 
 /// What one worker needs to run blocks of a launch.
@@ -128,6 +139,8 @@ impl<'a, W: Watch> Executor<'a, W> {
         loop {
             let mut finished = true;
             let mut progressed = false;
+            // Whether all that any warp did was to ask mbarriers in vain.
+            let mut stalled = true;
             for turn in 0..block.warps.len() {
                 let index = if self.launch.reversed { block.warps.len() - 1 - turn } else { turn };
                 if block.warps[index].is_finished() {
@@ -136,8 +149,9 @@ impl<'a, W: Watch> Executor<'a, W> {
                 finished = false;
                 while block.warps[index].can_run() {
                     progressed = true;
-                    match self.run_warp(&mut block.warps[index], &mut block.barriers)? {
+                    match self.run_warp(&mut block.warps[index], &mut block.coordination)? {
                         Stop::BarrierComplete(number) => {
+                            stalled = false;
                             if W::ACTIVE {
                                 self.watch.observer().barrier_completes(block.index, number);
                             }
@@ -145,18 +159,23 @@ impl<'a, W: Watch> Executor<'a, W> {
                             // The others first: this warp has done its part up to the barrier.
                             break;
                         }
-                        Stop::TurnOver => break,
-                        Stop::Reschedule | Stop::Blocked => {}
+                        Stop::Polled => break,
+                        Stop::TurnOver => {
+                            stalled = false;
+                            break;
+                        }
+                        Stop::Reschedule | Stop::Blocked => stalled = false,
                     }
                 }
             }
             if finished {
+                self.abandon_all(block);
                 if W::ACTIVE {
                     self.watch.observer().block_ends(block.index);
                 }
                 return Ok(Progress::Finished);
             }
-            if !progressed {
+            if !progressed || stalled && self.all_ask_in_vain(&block.warps, &block.coordination) {
                 return self.stuck(block);
             }
             if quantum != u64::MAX && executed(block) >= end {
@@ -165,36 +184,52 @@ impl<'a, W: Watch> Executor<'a, W> {
         }
     }
 
-    /// All threads wait: names the first of them and says where the others are.
+    /// All threads wait: names the first of them, but one that waits at an mbarrier before the others, and says where
+    /// the others are.
     fn stuck<T>(&self, block: &Block) -> Result<T> {
         let mut exited = 0;
-        let mut places: Vec<(u32, bool, u32)> = Vec::new();
-        let mut first: Option<(&Warp, usize)> = None;
+        let mut places: Vec<(u32, u32)> = Vec::new();
+        let mut first: Option<Waiting<'_>> = None;
         for warp in &block.warps {
             exited += (warp.existing & !warp.live).count_ones();
-            let mut groups: Vec<usize> = (0..warp.groups.len()).collect();
-            groups.sort_by_key(|index| warp.groups[*index].mask.trailing_zeros());
-            for index in groups {
-                first = first.or(Some((warp, index)));
-                let group = &warp.groups[index];
-                // Behind a barrier the counter has moved on.
-                let behind = !matches!(group.state, State::Gathering { .. });
-                let at = group.pc - u32::from(behind);
-                match places.iter_mut().find(|(place, _, _)| *place == at) {
-                    Some((_, _, count)) => *count += group.mask.count_ones(),
-                    None => places.push((at, behind, group.mask.count_ones())),
+            let mut groups: Vec<&Group> = warp.groups.iter().collect();
+            groups.sort_by_key(|group| group.mask.trailing_zeros());
+            for group in groups {
+                let mut rest = group.mask;
+                while rest != 0 {
+                    let lane = rest.trailing_zeros();
+                    let poll = match group.state {
+                        State::Runnable => Self::last_poll(&block.coordination, warp.index, lane as usize),
+                        _ => None,
+                    };
+                    // Behind a barrier the counter has moved on.
+                    let behind = !matches!(group.state, State::Gathering { .. } | State::Runnable);
+                    let at = poll.map_or(group.pc - u32::from(behind), |(at, _)| at);
+                    let same = match poll {
+                        Some(_) => lanes_where(rest, |lane| {
+                            Self::last_poll(&block.coordination, warp.index, lane).is_some_and(|(other, _)| other == at)
+                        }),
+                        None => rest,
+                    };
+                    rest &= !same;
+                    match places.iter_mut().find(|(place, _)| *place == at) {
+                        Some((_, count)) => *count += same.count_ones(),
+                        None => places.push((at, same.count_ones())),
+                    }
+                    let mbarrier = poll.map(|(_, address)| address);
+                    if first.as_ref().is_none_or(|first| first.mbarrier.is_none() && mbarrier.is_some()) {
+                        first = Some(Waiting { warp, lanes: same, state: group.state, at, mbarrier });
+                    }
                 }
             }
         }
-        let Some((warp, index)) = first else {
+        let Some(Waiting { warp, lanes, state, at, mbarrier }) = first else {
             unreachable!("a block without waiting threads has finished");
         };
-        let group = warp.groups[index];
-        let at = group.pc - u32::from(!matches!(group.state, State::Gathering { .. }));
         let mut others: Vec<String> = places
             .iter()
-            .filter(|(place, _, _)| *place != at)
-            .map(|(place, _, count)| format!("{count} wait at {}", self.describe(*place)))
+            .filter(|(place, _)| *place != at)
+            .map(|(place, count)| format!("{count} wait at {}", self.describe(*place)))
             .collect();
         if exited > 0 {
             others.push(format!("{exited} have exited"));
@@ -203,9 +238,10 @@ impl<'a, W: Watch> Executor<'a, W> {
             others.push("there are no others".to_owned());
         }
         let others = others.join(", ");
-        let kind = match group.state {
-            State::AtBarrier { number, .. } => {
-                let barrier = block.barriers[number as usize];
+        let kind = match (mbarrier, state) {
+            (Some(address), _) => self.mbarrier_deadlock(address, others, &block.coordination),
+            (None, State::AtBarrier { number, .. }) => {
+                let barrier = block.coordination.barriers[number as usize];
                 LaunchErrorKind::DivergentBarrier {
                     barrier: number,
                     arrived: barrier.arrived,
@@ -213,15 +249,24 @@ impl<'a, W: Watch> Executor<'a, W> {
                     others,
                 }
             }
-            State::Gathering { members } | State::AtWarpBarrier { members } => {
+            (None, State::Gathering { members } | State::AtWarpBarrier { members }) => {
                 LaunchErrorKind::DivergentWarp { members, others }
             }
-            State::Runnable => unreachable!("a group that can run isn't stuck"),
+            (None, State::Runnable) => unreachable!("a group that can run isn't stuck"),
         };
-        self.fault(warp, group.mask, at, kind)
+        self.fault(warp, lanes, at, kind)
     }
 
-    fn describe(&self, instruction: u32) -> String {
+    /// Forgets copies that nobody waited for before the block's end.
+    fn abandon_all(&mut self, block: &mut Block) {
+        for warp in 0..self.launch.warps {
+            if Self::has_copies(&block.coordination, warp) {
+                self.abandon(warp, ALL, true, &mut block.coordination);
+            }
+        }
+    }
+
+    pub fn describe(&self, instruction: u32) -> String {
         let place = self.launch.program.places[instruction as usize];
         match self.launch.module.source(place) {
             Some(source) => source.to_string(),
@@ -229,11 +274,13 @@ impl<'a, W: Watch> Executor<'a, W> {
         }
     }
 
-    fn run_warp(&mut self, warp: &mut Warp, barriers: &mut Barriers) -> Result<Stop> {
+    fn run_warp(&mut self, warp: &mut Warp, coordination: &mut Coordination) -> Result<Stop> {
         let limit = self.launch.instruction_limit;
         let fair = self.launch.program.communicates;
         let turn_end = if fair { warp.executed + self.slice } else { u64::MAX };
         let mut slice_end = warp.executed + GROUP_SLICE;
+        // Lanes that asked an mbarrier in vain.
+        let mut polled = 0;
         loop {
             let Some((index, stop)) = warp.schedule(&self.launch.program.turns) else { return Ok(Stop::Blocked) };
             if warp.executed >= limit {
@@ -248,8 +295,17 @@ impl<'a, W: Watch> Executor<'a, W> {
                 slice_end = warp.executed + GROUP_SLICE;
                 continue;
             }
-            match self.run_group(warp, index, stop, limit.min(turn_end), barriers)? {
+            match self.run_group(warp, index, stop, limit.min(turn_end), coordination)? {
                 Stop::Reschedule => {}
+                Stop::Polled => {
+                    polled |= warp.groups[index].mask;
+                    if warp.runnable() & !polled == 0 {
+                        return Ok(Stop::Polled);
+                    }
+                    // Other lanes may be the ones that it waits for.
+                    warp.rotate(index, GROUP_SLICE);
+                    slice_end = warp.executed + GROUP_SLICE;
+                }
                 stop => return Ok(stop),
             }
         }
@@ -263,17 +319,17 @@ impl<'a, W: Watch> Executor<'a, W> {
         index: usize,
         stop: u32,
         check_at: u64,
-        barriers: &mut Barriers,
+        coordination: &mut Coordination,
     ) -> Result<Stop> {
         // The same loop, compiled for what the processor has.
         match self.level {
             // SAFETY: `Level::detected` found the features.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { self.run_group_avx512(warp, index, stop, check_at, barriers) },
+            Level::Avx512 => unsafe { self.run_group_avx512(warp, index, stop, check_at, coordination) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { self.run_group_avx2(warp, index, stop, check_at, barriers) },
-            Level::Portable => self.run_group_inline(warp, index, stop, check_at, barriers),
+            Level::Avx2 => unsafe { self.run_group_avx2(warp, index, stop, check_at, coordination) },
+            Level::Portable => self.run_group_inline(warp, index, stop, check_at, coordination),
         }
     }
 
@@ -287,9 +343,9 @@ impl<'a, W: Watch> Executor<'a, W> {
         index: usize,
         stop: u32,
         check_at: u64,
-        barriers: &mut Barriers,
+        coordination: &mut Coordination,
     ) -> Result<Stop> {
-        self.run_group_inline(warp, index, stop, check_at, barriers)
+        self.run_group_inline(warp, index, stop, check_at, coordination)
     }
 
     /// # Safety
@@ -302,9 +358,9 @@ impl<'a, W: Watch> Executor<'a, W> {
         index: usize,
         stop: u32,
         check_at: u64,
-        barriers: &mut Barriers,
+        coordination: &mut Coordination,
     ) -> Result<Stop> {
-        self.run_group_inline(warp, index, stop, check_at, barriers)
+        self.run_group_inline(warp, index, stop, check_at, coordination)
     }
 
     #[inline(always)]
@@ -314,7 +370,7 @@ impl<'a, W: Watch> Executor<'a, W> {
         index: usize,
         stop: u32,
         check_at: u64,
-        barriers: &mut Barriers,
+        coordination: &mut Coordination,
     ) -> Result<Stop> {
         let code = &self.launch.program.code[..];
         let alone = stop == u32::MAX;
@@ -436,12 +492,16 @@ impl<'a, W: Watch> Executor<'a, W> {
                     warp.executed += u64::from(pc + 1 - start);
                     warp.groups[index].pc = pc + 1;
                     warp.exit(index, active);
+                    coordination.events += 1;
+                    if Self::has_copies(coordination, warp.index) {
+                        self.abandon(warp.index, active, false, coordination);
+                    }
                     self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
                 Operation::Barrier(barrier) => {
                     warp.executed += u64::from(pc + 1 - start);
-                    let complete = self.arrive(warp, index, pc, barrier, active, barriers)?;
+                    let complete = self.arrive(warp, index, pc, barrier, active, coordination)?;
                     return Ok(complete.map_or(Stop::Reschedule, Stop::BarrierComplete));
                 }
                 Operation::WarpBarrier { members } => {
@@ -488,6 +548,34 @@ impl<'a, W: Watch> Executor<'a, W> {
                 }
                 Operation::Atomic(atomic) => {
                     self.atomic(warp, pc, atomic, active)?;
+                    pc += 1;
+                }
+                Operation::AsyncCopy(copy) => {
+                    self.copy(warp, pc, copy, active, &mut coordination.copies[warp.index as usize])?;
+                    pc += 1;
+                }
+                Operation::CommitCopies => {
+                    coordination.copies[warp.index as usize].commit(active);
+                    pc += 1;
+                }
+                Operation::WaitForCopies { open } => {
+                    self.wait_for_copies(warp.index, pc, active, *open, coordination)?;
+                    pc += 1;
+                }
+                Operation::Mbarrier(mbarrier) => {
+                    if self.mbarrier(warp, pc, mbarrier, active, coordination)? != 0 {
+                        warp.executed += u64::from(pc + 1 - start);
+                        warp.groups[index].pc = pc + 1;
+                        return Ok(Stop::Polled);
+                    }
+                    pc += 1;
+                }
+                Operation::PendingCount { destination, source } => {
+                    // SAFETY: the decoder allocated the rows, two for a state.
+                    unsafe {
+                        let states = read_wide_row(rows, *source);
+                        write_lanes(rows, *destination, active, |lane| pending_count(states[lane]));
+                    }
                     pc += 1;
                 }
                 Operation::CopyLocal { from, to, words } => {
@@ -594,7 +682,7 @@ impl<'a, W: Watch> Executor<'a, W> {
         pc: u32,
         barrier: &Barrier,
         active: u32,
-        barriers: &mut Barriers,
+        coordination: &mut Coordination,
     ) -> Result<Option<u32>> {
         let explicit = barrier.count != NONE;
         let truths = match barrier.predicate {
@@ -623,10 +711,11 @@ impl<'a, W: Watch> Executor<'a, W> {
         // Counted barriers count whole warps, the missing lanes of a block's last warp included.
         let arriving = if explicit && active == warp.live { 32 } else { active.count_ones() };
         let expected = if explicit { count } else { self.launch.threads };
-        let state = &mut barriers[number as usize];
+        let state = &mut coordination.barriers[number as usize];
         if state.arrived > 0 && state.expected != expected {
             return self.fault(warp, active, pc, bad);
         }
+        coordination.events += 1;
         state.expected = expected;
         state.arrived += arriving;
         state.trues += (truths & active).count_ones();

@@ -124,6 +124,12 @@ impl Warp {
         self.groups.iter().any(|group| group.state == State::Runnable)
     }
 
+    /// The lanes that can run.
+    pub fn runnable(&self) -> u32 {
+        let runnable = self.groups.iter().filter(|group| group.state == State::Runnable);
+        runnable.fold(0, |lanes, group| lanes | group.mask)
+    }
+
     /// The instructions that called the function in which a lane is, innermost first.
     pub fn callers(&self, lane: u32) -> Vec<u32> {
         let frame = self.groups.iter().find(|group| group.mask >> lane & 1 == 1).map_or(NO_FRAME, |group| group.frame);

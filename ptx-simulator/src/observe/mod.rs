@@ -81,6 +81,66 @@ impl std::fmt::Debug for Stored<'_> {
     }
 }
 
+/// Asynchronous copies of a warp from global to shared memory: the lanes in `lanes`, each at its own addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncCopy<'a> {
+    /// The lanes that copy.
+    pub lanes: u32,
+    /// The address of each lane's source in global memory; lanes that don't take part hold anything.
+    pub sources: &'a [u64; 32],
+    /// Bytes that each lane reads. The others that it writes are zeros.
+    pub source_bytes: &'a [u8; 32],
+    /// The lanes that read: not those of 0 bytes, nor those whose source was a fault.
+    pub readable: u32,
+    /// The address of each lane's destination in shared memory.
+    pub destinations: &'a [u64; 32],
+    /// Bytes that each lane writes: 4, 8 or 16.
+    pub bytes: u32,
+}
+
+impl<'a> AsyncCopy<'a> {
+    /// What the copies write, as a store of unknown values.
+    pub fn writes(&self) -> Access<'a> {
+        let (space, kind) = (MemorySpace::Shared, AccessKind::Write);
+        Access { space, kind, lanes: self.lanes, addresses: self.destinations, bytes: self.bytes, stored: None }
+    }
+
+    /// Calls `each` with what the copies read, as loads: one for each number of bytes.
+    pub fn reads(&self, mut each: impl FnMut(Access<'a>)) {
+        let mut rest = self.readable;
+        while rest != 0 {
+            let bytes = self.source_bytes[rest.trailing_zeros() as usize];
+            let lanes = (0..32).filter(|lane| rest >> lane & 1 != 0 && self.source_bytes[*lane as usize] == bytes);
+            let lanes = lanes.fold(0, |lanes, lane| lanes | 1 << lane);
+            rest &= !lanes;
+            let (space, kind) = (MemorySpace::Global, AccessKind::Read);
+            each(Access { space, kind, lanes, addresses: self.sources, bytes: u32::from(bytes), stored: None });
+        }
+    }
+}
+
+/// What happens to an mbarrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MbarrierEvent {
+    /// A thread initialised it.
+    Initialised,
+    /// A thread ended its being one.
+    Invalidated,
+    /// A thread arrived.
+    Arrives,
+    /// A thread asked for an arrival once its copies so far are done.
+    ArrivesAfterCopies,
+    /// Such an arrival happens.
+    CopiesArrive,
+    /// Its phase is complete, by the thread's arrival.
+    Completed,
+    /// A thread asked whether a phase is over.
+    Tested {
+        /// The answer.
+        over: bool,
+    },
+}
+
 /// Global memory that is there when a launch begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalRange {
@@ -125,6 +185,25 @@ pub trait Observer {
     /// The lanes of a warp have synchronised with each other: `bar.warp.sync`. Votes, shuffles and the other `.sync`
     /// instructions exchange registers and order no memory, so they aren't named here.
     fn warp_synchronises(&mut self, _place: Place, _lanes: u32) {}
+
+    /// A warp begins asynchronous copies. They happen later. Unless it's overridden, they're shown as loads and stores.
+    fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
+        copy.reads(|access| self.access(place, access));
+        self.access(place, copy.writes());
+    }
+
+    /// The lanes of a warp wait for copies, at `place`; the copies that are done by that follow.
+    fn copies_awaited(&mut self, _place: Place, _lanes: u32) {}
+
+    /// Copies that began at `place` are done: their threads have waited for them, or the mbarrier that they arrive at is
+    /// being asked.
+    fn copy_completes(&mut self, _place: Place, _copy: AsyncCopy<'_>) {}
+
+    /// Copies that began at `place` were still under way when their threads exited, or when the block ended.
+    fn copy_abandoned(&mut self, _place: Place, _copy: AsyncCopy<'_>) {}
+
+    /// Something happens to the mbarrier at an address in shared memory, by one lane of a warp.
+    fn mbarrier(&mut self, _place: Place, _lane: u32, _address: u64, _event: MbarrierEvent) {}
 
     /// An instruction did what it mustn't; the error names one lane. An observer that answers `true` has taken note, and
     /// the launch goes on as well as it can: a bad access is left out for that lane alone (a load gives bytes of

@@ -1,6 +1,7 @@
 //! Where memory is: parameters, constants, module variables, generic addresses.
 
-use crate::support::{Argument, Machine, bytes_of, load, module_text, run_body};
+use crate::support::{Argument, Machine, bytes_of, load, module_text, on_any_number_of_cores, run_body};
+use ptx_simulator::LaunchErrorKind;
 
 #[test]
 fn generic_addresses_reach_every_space() {
@@ -194,4 +195,80 @@ fn dynamic_shared_memory_begins_after_the_static_arrays() {
     assert_eq!(machine.download::<u32>(buffer, 64), want);
     // Bytes reach the device as they are.
     assert_eq!(bytes_of(&want).len(), 256);
+}
+
+#[test]
+fn a_struct_is_passed_by_value_and_read_at_any_offset() {
+    // As rustc and nvcc pass a `#[repr(C)]` struct: an array of bytes with the struct's alignment.
+    let module = load(&module_text(
+        ".visible .entry k(.param .u64 k_param_0, .param .align 16 .b8 k_param_1[160], .param .u32 k_param_2)
+        {
+            .reg .b16 %h<2>; .reg .b32 %r<8>; .reg .f32 %f<2>; .reg .b64 %rd<8>;
+            ld.param.u64 %rd1, [k_param_0];
+            ld.param.u64 %rd2, [k_param_1];
+            ld.param.v2.u64 {%rd3, %rd4}, [k_param_1+144];
+            ld.param.u32 %r1, [k_param_1+12];
+            ld.param.f32 %f1, [k_param_1+16];
+            ld.param.v4.b32 {%r2, %r3, %r4, %r5}, [k_param_1+32];
+            ld.param.u8 %h1, [k_param_1+159];
+            ld.param.u32 %r6, [k_param_2];
+            st.global.v2.u64 [%rd1], {%rd2, %rd3}; st.global.u64 [%rd1+16], %rd4;
+            st.global.u32 [%rd1+24], %r1; st.global.f32 [%rd1+28], %f1;
+            st.global.v4.b32 [%rd1+32], {%r2, %r3, %r4, %r5};
+            st.global.u8 [%rd1+48], %h1; st.global.u32 [%rd1+52], %r6;
+            ret;
+        }",
+    ));
+    let bytes: Vec<u8> = (0..160).collect();
+    let got = on_any_number_of_cores(|machine| {
+        let output = machine.upload(&[0u8; 56]);
+        let arguments = [Argument::Pointer(output), Argument::Bytes(&bytes), Argument::U32(0x0403_0201)];
+        machine.launch(&module, "k", 1, 1, 0, &arguments);
+        machine.download::<u8>(output, 56)
+    });
+    let mut want: Vec<u8> = [0..8, 144..160, 12..16, 16..20, 32..48].into_iter().flatten().collect();
+    want.extend([159, 0, 0, 0, 1, 2, 3, 4]);
+    assert_eq!(got, want);
+    // The size is the parameter's, exactly.
+    let mut machine = Machine::with_threads(1);
+    let output = machine.upload(&[0u8; 56]);
+    let short = [Argument::Pointer(output), Argument::Bytes(&bytes[..152]), Argument::U32(0)];
+    let error = machine.try_launch(&module, "k", 1, 1, 0, &short).unwrap_err();
+    let (expected, got) = (vec![8, 160, 4], vec![8, 152, 4]);
+    assert_eq!(error.kind, LaunchErrorKind::BadArguments { expected, got });
+}
+
+#[test]
+fn dynamic_shared_memory_is_aligned_and_reached_by_32_bit_addresses() {
+    let module = load(&module_text(
+        ".shared .align 4 .b8 fixed[20];
+        .extern .shared .align 128 .b8 dynamic[];
+        .visible .entry k(.param .u64 output)
+        {
+            .reg .b32 %r<12>; .reg .b64 %rd<4>;
+            ld.param.u64 %rd1, [output];
+            mov.u32 %r1, %tid.x;
+            mov.u32 %r2, dynamic;
+            mov.u32 %r11, fixed; st.shared.u32 [%r11+16], %r1;
+            shl.b32 %r3, %r1, 4;
+            add.u32 %r4, %r2, %r3;
+            // Offsets of either sign; the sum has 32 bits, whatever the base.
+            sub.u32 %r5, %r4, 0x2000;
+            st.shared.v4.b32 [%r5+8192], {%r1, %r2, %r3, %r1};
+            bar.sync 0;
+            xor.b32 %r6, %r3, 0x1f0;
+            add.u32 %r6, %r6, %r2; add.u32 %r6, %r6, 512;
+            ld.shared.v4.f32 {%r7, %r8, %r9, %r10}, [%r6+-512];
+            mul.wide.u32 %rd2, %r1, 16; add.u64 %rd1, %rd1, %rd2;
+            st.global.v4.b32 [%rd1], {%r7, %r8, %r9, %r10};
+            ret;
+        }",
+    ));
+    let got = on_any_number_of_cores(|machine| {
+        let output = machine.upload(&[0u32; 128]);
+        machine.launch(&module, "k", 1, 32, 512, &[Argument::Pointer(output)]);
+        machine.download::<u32>(output, 128)
+    });
+    let want: Vec<u32> = (0..32u32).rev().flat_map(|other| [other, 128, other * 16, other]).collect();
+    assert_eq!(got, want);
 }

@@ -1,0 +1,39 @@
+//! What the warps of a block coordinate their work with: barriers, mbarriers, and copies that aren't done yet.
+
+use super::block::{BARRIERS, BarrierState};
+use super::copies::Copies;
+use super::mbarrier::{MbarrierState, Polls};
+
+/// The state that all warps of a block share, apart from shared memory's bytes.
+pub(super) struct Coordination {
+    pub barriers: [BarrierState; BARRIERS as usize],
+    /// The mbarriers that are initialised, in the order in which they were.
+    pub mbarriers: Vec<MbarrierState>,
+    /// The copies of each warp that aren't done.
+    pub copies: Vec<Copies>,
+    /// What each warp asked in vain; nobody's before the first who did.
+    pub polls: Vec<Polls>,
+    /// Arrivals, exits and whatever else may let somebody go on who asks an mbarrier again and again.
+    pub events: u64,
+}
+
+impl Coordination {
+    pub fn new(warps: u32) -> Self {
+        Coordination {
+            barriers: Default::default(),
+            mbarriers: Vec::new(),
+            copies: (0..warps).map(|_| Copies::default()).collect(),
+            polls: Vec::new(),
+            events: 0,
+        }
+    }
+
+    /// As if nothing had happened in the block.
+    pub fn restart(&mut self) {
+        self.barriers = Default::default();
+        self.mbarriers.clear();
+        self.copies.iter_mut().for_each(Copies::clear);
+        self.polls.clear();
+        self.events = 0;
+    }
+}

@@ -1,0 +1,399 @@
+//! mbarriers: barriers that are objects in shared memory, at which arriving and waiting are two things.
+//!
+//! An mbarrier goes from phase to phase. A phase is complete when as many arrivals have come as it was initialised for;
+//! the next one begins at once. Whoever waits asks whether a phase is over, naming it by its parity or by the state that
+//! an arrival gave, and asks again if it isn't. A warp that asks in vain gives its turn to the others; if all that could
+//! let the phase end are asking, too, or wait at barriers, or have exited, then it never ends.
+//!
+//! The object's 64 bits are PTX's own business. Here the truth is in a table of the block; the bits in shared memory are
+//! a copy of it, so that an ordinary store to an mbarrier is noticed at the next use.
+
+use super::access::{lane_addresses, lanes};
+use super::coordination::Coordination;
+use super::fault::Fault;
+use super::run::{Executor, Result, read_row, read_wide_row, write_predicate, write_wide_lanes};
+use super::warp::Warp;
+use crate::decode::program::*;
+use crate::error::{AccessKind, LaunchErrorKind, MbarrierProblem, MemorySpace, Nearest};
+use crate::memory::{load, store};
+use crate::observe::{MbarrierEvent, Place, Watch};
+
+/// Arrivals that a phase can expect: 2^20 - 1, by PTX's definition.
+const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+/// Bytes of an mbarrier, which are also its alignment.
+const BYTES: u64 = 8;
+/// Marks the bits of an mbarrier.
+const MARK: u64 = 0xb << 60;
+/// Failed tests of every thread that could do anything, with nothing happening in the block meanwhile, after which it
+/// counts as certain that nothing will: programs may give up after some tests.
+const POLLS: u32 = 1 << 12;
+
+/// An mbarrier.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MbarrierState {
+    /// In shared memory.
+    pub address: u64,
+    /// Arrivals of each later phase.
+    expected: u32,
+    /// Arrivals that the phase at hand lacks.
+    pending: u32,
+    phase: u64,
+    /// Arrivals of the phase at hand that wait for copies.
+    deferred: u32,
+    /// Where it was initialised.
+    initialised: u32,
+}
+
+impl MbarrierState {
+    /// The 64 bits of the object, which are also the state that arrivals give.
+    fn bits(&self) -> u64 {
+        MARK | u64::from(self.expected) << 40 | u64::from(self.pending) << 20 | self.phase & 0xf_ffff
+    }
+}
+
+/// The number of arrivals that a phase lacked, from its state.
+pub(super) fn pending_count(state: u64) -> u32 {
+    (state >> 20) as u32 & MOST_ARRIVALS
+}
+
+/// What the lanes of a warp asked in vain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Polls {
+    /// How often, without anything happening in the block.
+    times: [u32; 32],
+    /// Where, and about which mbarrier, last.
+    instruction: [u32; 32],
+    address: [u64; 32],
+    /// The block's events so far.
+    events: u64,
+}
+
+impl Polls {
+    const NONE: Polls = Polls { times: [0; 32], instruction: [0; 32], address: [0; 32], events: 0 };
+}
+
+/// What to do to an mbarrier.
+#[derive(Clone, Copy)]
+struct Arrival {
+    count: u32,
+    drop: bool,
+    incomplete: bool,
+}
+
+impl<W: Watch> Executor<'_, W> {
+    /// Executes an instruction for mbarriers; gives the lanes that asked in vain.
+    pub fn mbarrier(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        mbarrier: &Mbarrier,
+        active: u32,
+        coordination: &mut Coordination,
+    ) -> Result<u32> {
+        let addresses = self.mbarrier_addresses(warp, pc, mbarrier, active)?;
+        let operands = match (mbarrier.kind, mbarrier.operand) {
+            (_, NONE) => [1; 32],
+            // SAFETY: the decoder allocated the rows, two for a state.
+            (MbarrierKind::TestState, row) => unsafe { read_wide_row(warp.rows, row) },
+            // SAFETY: as above.
+            (_, row) => unsafe { read_row(warp.rows, row) }.map(u64::from),
+        };
+        match mbarrier.kind {
+            MbarrierKind::Initialise => {
+                for lane in lanes(active) {
+                    self.initialise(warp, pc, lane, addresses[lane], operands[lane], coordination)?;
+                }
+            }
+            MbarrierKind::Invalidate => {
+                for lane in lanes(active) {
+                    let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
+                    coordination.mbarriers.remove(index);
+                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Invalidated);
+                }
+                coordination.events += 1;
+            }
+            MbarrierKind::Arrive { drop, incomplete } => {
+                for lane in lanes(active) {
+                    let count = operands[lane];
+                    let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
+                    let state = coordination.mbarriers[index].bits();
+                    if count == 0 || count > u64::from(MOST_ARRIVALS) {
+                        let problem = MbarrierProblem::BadCount { count };
+                        return Err(self.misuse(warp, pc, lane, addresses[lane], problem));
+                    }
+                    let arrival = Arrival { count: count as u32, drop, incomplete };
+                    self.arrive_at(warp.index, lane, pc, index, arrival, false, coordination)?;
+                    if mbarrier.destination != NONE {
+                        // SAFETY: the decoder allocated two rows.
+                        unsafe { write_wide_lanes(warp.rows, mbarrier.destination, 1 << lane, |_| state) };
+                    }
+                }
+            }
+            MbarrierKind::ArriveAfterCopies { counted } => {
+                for lane in lanes(active) {
+                    let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
+                    let state = &mut coordination.mbarriers[index];
+                    if !counted {
+                        state.pending += 1;
+                        if state.pending > MOST_ARRIVALS {
+                            let problem = MbarrierProblem::BadCount { count: u64::from(state.pending) };
+                            return Err(self.misuse(warp, pc, lane, addresses[lane], problem));
+                        }
+                    }
+                    state.deferred += 1;
+                    self.write_bits(index, coordination);
+                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::ArrivesAfterCopies);
+                }
+                let now = self.defer_arrivals(warp.index, pc, &addresses, active, coordination);
+                for lane in lanes(now) {
+                    self.arrive_late(warp.index, lane, pc, addresses[lane], coordination)?;
+                }
+                coordination.events += 1;
+            }
+            MbarrierKind::TestState | MbarrierKind::TestParity => {
+                let parity = mbarrier.kind == MbarrierKind::TestParity;
+                let mut over = 0;
+                for lane in lanes(active) {
+                    let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
+                    let state = coordination.mbarriers[index];
+                    if state.deferred > 0 && state.deferred == state.pending {
+                        self.flush(addresses[lane], coordination)?;
+                    }
+                    let phase = coordination.mbarriers[index].phase;
+                    let named = operands[lane];
+                    let is_over = if parity { phase & 1 != named & 1 } else { (phase ^ named) & 0xf_ffff != 0 };
+                    over |= u32::from(is_over) << lane;
+                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Tested { over: is_over });
+                }
+                // SAFETY: the decoder allocated the mask.
+                unsafe { write_predicate(warp.predicates, mbarrier.destination, active, over) };
+                let vain = active & !over;
+                self.note_polls(warp.index, pc, active, vain, &addresses, coordination);
+                return Ok(vain);
+            }
+        }
+        Ok(0)
+    }
+
+    /// Addresses within shared memory, checked.
+    fn mbarrier_addresses(&self, warp: &Warp, pc: u32, mbarrier: &Mbarrier, active: u32) -> Result<[u64; 32]> {
+        let mut addresses = lane_addresses(warp.rows, &mbarrier.address);
+        let size = u64::from(self.launch.shared_bytes);
+        let access = match mbarrier.kind {
+            MbarrierKind::Initialise => AccessKind::Write,
+            MbarrierKind::TestState | MbarrierKind::TestParity => AccessKind::Read,
+            _ => AccessKind::Atomic,
+        };
+        for lane in lanes(active) {
+            if mbarrier.target == Target::Generic {
+                // Whatever isn't in the window is far outside.
+                addresses[lane] = addresses[lane].wrapping_sub(SHARED_WINDOW);
+            }
+            let address = addresses[lane];
+            let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
+            let kind = if address > size || BYTES > size - address {
+                LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
+            } else if !address.is_multiple_of(BYTES) {
+                LaunchErrorKind::Misaligned { space, address, bytes, access }
+            } else {
+                continue;
+            };
+            return Err(self.fault_of_lane(warp, lane as u32, pc, kind));
+        }
+        Ok(addresses)
+    }
+
+    fn initialise(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        address: u64,
+        count: u64,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        if count == 0 || count > u64::from(MOST_ARRIVALS) {
+            return Err(self.misuse(warp, pc, lane, address, MbarrierProblem::BadCount { count }));
+        }
+        if coordination.mbarriers.iter().any(|known| known.address == address) {
+            return Err(self.misuse(warp, pc, lane, address, MbarrierProblem::InitialisedTwice));
+        }
+        let (expected, pending) = (count as u32, count as u32);
+        let state = MbarrierState { address, expected, pending, phase: 0, deferred: 0, initialised: pc };
+        coordination.mbarriers.push(state);
+        coordination.events += 1;
+        self.write_bits(coordination.mbarriers.len() - 1, coordination);
+        self.tell(warp.index, lane, pc, address, MbarrierEvent::Initialised);
+        Ok(())
+    }
+
+    /// The mbarrier at an address, if there is one and nobody has written over it.
+    fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
+        let index = coordination.mbarriers.iter().position(|known| known.address == address);
+        let problem = match index {
+            // SAFETY: mbarriers are inside this block's shared memory, and aligned.
+            Some(index) => match unsafe { load::<8>(self.shared.wrapping_add(address as usize)) } {
+                bits if bits == coordination.mbarriers[index].bits() => return Ok(index),
+                _ => MbarrierProblem::Overwritten,
+            },
+            None => MbarrierProblem::NotInitialised,
+        };
+        Err(self.misuse(warp, pc, lane, address, problem))
+    }
+
+    fn write_bits(&self, index: usize, coordination: &Coordination) {
+        let state = &coordination.mbarriers[index];
+        // SAFETY: mbarriers are inside this block's shared memory, and aligned.
+        unsafe { store::<8>(self.shared.wrapping_add(state.address as usize), state.bits()) };
+    }
+
+    /// Arrivals at the mbarrier of that index. Those that are `late` were told to the observer before.
+    #[allow(clippy::too_many_arguments)]
+    fn arrive_at(
+        &mut self,
+        warp: u32,
+        lane: usize,
+        pc: u32,
+        index: usize,
+        arrival: Arrival,
+        late: bool,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        let Arrival { count, drop, incomplete } = arrival;
+        let state = &mut coordination.mbarriers[index];
+        let address = state.address;
+        let problem = if count > state.pending {
+            Some(MbarrierProblem::TooManyArrivals { pending: state.pending, count })
+        } else if count == state.pending && incomplete {
+            Some(MbarrierProblem::CompletedUnawares)
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(self.misuse_at(warp, pc, lane, address, problem));
+        }
+        state.pending -= count;
+        if drop {
+            state.expected = state.expected.saturating_sub(count);
+        }
+        let complete = state.pending == 0;
+        if complete {
+            state.phase += 1;
+            state.pending = state.expected;
+        }
+        coordination.events += 1;
+        self.write_bits(index, coordination);
+        if !late {
+            self.tell(warp, lane, pc, address, MbarrierEvent::Arrives);
+        }
+        if complete {
+            self.tell(warp, lane, pc, address, MbarrierEvent::Completed);
+        }
+        Ok(())
+    }
+
+    /// An arrival whose copies are done.
+    pub fn arrive_late(
+        &mut self,
+        warp: u32,
+        lane: usize,
+        pc: u32,
+        address: u64,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        let Some(index) = coordination.mbarriers.iter().position(|known| known.address == address) else {
+            return Err(self.misuse_at(warp, pc, lane, address, MbarrierProblem::NotInitialised));
+        };
+        coordination.mbarriers[index].deferred -= 1;
+        self.tell(warp, lane, pc, address, MbarrierEvent::CopiesArrive);
+        let arrival = Arrival { count: 1, drop: false, incomplete: false };
+        self.arrive_at(warp, lane, pc, index, arrival, true, coordination)
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
+        if W::ACTIVE {
+            let place = Place { block: self.block, warp, instruction: pc };
+            self.watch.observer().mbarrier(place, lane as u32, address, event);
+        }
+    }
+
+    #[cold]
+    fn misuse(&self, warp: &Warp, pc: u32, lane: usize, address: u64, problem: MbarrierProblem) -> Box<Fault> {
+        let kind = LaunchErrorKind::Mbarrier { mbarrier: self.name_of(address), problem };
+        self.fault_of_lane(warp, lane as u32, pc, kind)
+    }
+
+    #[cold]
+    fn misuse_at(&self, warp: u32, pc: u32, lane: usize, address: u64, problem: MbarrierProblem) -> Box<Fault> {
+        let kind = LaunchErrorKind::Mbarrier { mbarrier: self.name_of(address), problem };
+        Box::new(Fault { kind, block: self.block, warp, lane: lane as u32, instruction: pc, callers: Vec::new() })
+    }
+
+    /// What people call the mbarrier at an address.
+    fn name_of(&self, address: u64) -> String {
+        let arrays = self.launch.module.kernel(self.launch.kernel).map_or(&[][..], |kernel| &kernel.shared_arrays);
+        let inside = |array: &&crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();
+        match arrays.iter().find(inside) {
+            Some(array) if u64::from(array.offset) == address => format!("`{}`", array.name),
+            Some(array) => format!("`{}` + {} bytes", array.name, address - u64::from(array.offset)),
+            None => format!("at {address:#x}"),
+        }
+    }
+
+    // ---- asking in vain -----------------------------------------------------------------------------------
+
+    fn note_polls(
+        &self,
+        warp: u32,
+        pc: u32,
+        asked: u32,
+        vain: u32,
+        addresses: &[u64; 32],
+        coordination: &mut Coordination,
+    ) {
+        if coordination.polls.is_empty() {
+            if vain == 0 {
+                return;
+            }
+            coordination.polls = vec![Polls::NONE; coordination.copies.len()];
+        }
+        let polls = &mut coordination.polls[warp as usize];
+        if polls.events != coordination.events {
+            polls.events = coordination.events;
+            polls.times = [0; 32];
+        }
+        for lane in lanes(asked) {
+            polls.times[lane] = if vain >> lane & 1 != 0 { polls.times[lane] + 1 } else { 0 };
+            polls.instruction[lane] = pc;
+            polls.address[lane] = addresses[lane];
+        }
+    }
+
+    /// Whether all threads that aren't at barriers have asked mbarriers in vain for long.
+    pub fn all_ask_in_vain(&self, warps: &[Warp], coordination: &Coordination) -> bool {
+        warps.iter().zip(&coordination.polls).all(|(warp, polls)| {
+            let current = polls.events == coordination.events;
+            lanes(warp.runnable()).all(|lane| current && polls.times[lane] >= POLLS)
+        })
+    }
+
+    /// Where a lane that can run last asked in vain.
+    pub fn last_poll(coordination: &Coordination, warp: u32, lane: usize) -> Option<(u32, u64)> {
+        let polls = coordination.polls.get(warp as usize)?;
+        (polls.times[lane] > 0).then(|| (polls.instruction[lane], polls.address[lane]))
+    }
+
+    /// Why nobody can ever leave an mbarrier.
+    pub fn mbarrier_deadlock(&self, address: u64, others: String, coordination: &Coordination) -> LaunchErrorKind {
+        let state = coordination.mbarriers.iter().find(|known| known.address == address);
+        LaunchErrorKind::MbarrierDeadlock {
+            mbarrier: self.name_of(address),
+            initialised: state.map_or_else(String::new, |state| self.describe(state.initialised)),
+            phase: state.map_or(0, |state| state.phase),
+            missing: state.map_or(0, |state| state.pending),
+            expected: state.map_or(0, |state| state.expected),
+            others,
+        }
+    }
+}
