@@ -1,7 +1,8 @@
 //! # Lesson 15: copies that don't pass through registers
 
-use kernel_common::copies::{commit, copy_16, copy_4, shared_address, wait};
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use kernel_common::copies::{commit_group, copy_vector_or_zeros, copy_word_or_zeros, wait_group};
+use kernel_common::vectors::{kept, shared_address};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::vector_loads::{multiply, Matrices, DEPTH, GROUP, ROW_A, THREADS, TILE, OUTPUTS};
 use crate::warp_tiled::{place, COLUMNS_APART, ROWS_APART};
@@ -22,6 +23,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "async_copies",
     architecture: Architecture::Compute80,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),
@@ -58,122 +60,119 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, tiles: *mut f32) {
     let (y, x) = place();
     let mut copies = Copies::<TILE, TILE, DEPTH, ALIGNED>::new(matrices, first);
     let stages = shared_address(tiles);
-    copies.start((stages, stages + TILE_A));
-    commit();
+    copies.start(stages);
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
     let (mut present, mut next) = (stages, stages + STAGE);
-    while copies.has_more(1) {
+    while copies.had_more(1) {
         // This thread's copies of this step's tiles have arrived; after the barrier, everybody's have. It also says
         // that everybody is through with the step before, and with the stage that it read.
-        wait::<0>();
+        wait_group::<0>();
         thread::sync_threads();
 
         // Into that stage, while the products are computed. After the last step there's nothing left to copy.
-        copies.start((next, next + TILE_A));
-        commit();
+        copies.start(next);
 
         let tile_a = tiles.add((present - stages) as usize / size_of::<f32>());
         let tile_b = tile_a.add(DEPTH * ROW_A);
         multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), &mut sums);
         (present, next) = (next, present);
     }
-    wait::<0>();
+    wait_group::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
 
-/// What one thread copies of each step's tiles: of A's, ROWS x DEPTH, single elements to where they stand in the
-/// transposed tile; of B's, DEPTH x COLUMNS, vectors if ALIGNED and single elements otherwise.
+/// Bytes of an element.
+pub(crate) const WORD: u32 = size_of::<f32>() as u32;
+/// Neighbours in a row of A that go to neighbouring lanes: 32 bytes, a sector.
+const SECTOR: usize = 8;
+/// The most rows of A's tile that a thread has elements of.
+const MOST_ROWS: usize = 4;
+
+/// What one thread copies of each step's tiles, in a block of THREADS threads: of A's, ROWS x DEPTH, single elements to
+/// where they stand in the transposed tile; of B's, DEPTH x COLUMNS, vectors if ALIGNED and single elements otherwise.
 pub(crate) struct Copies<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED: bool> {
-    /// Where this thread's copies of A's next tile begin, a pointer for each of its rows of the tile.
+    /// The address of this thread's first element of A's next tile in each of its rows.
     from_a: [*const f32; MOST_ROWS],
-    /// The same for B, in the first of the thread's columns, and how far to the right the others are.
+    /// Its first element of B's next tile.
     from_b: *const f32,
-    columns: [u32; MOST_COLUMNS],
     /// Elements from one row of B to the next.
     n: usize,
     /// Places of k that are still to be copied; nothing or less when there are none.
     left: isize,
 }
 
-/// The most rows of a tile of A, and columns of one of B, that a thread has elements of.
-const MOST_ROWS: usize = 4;
-const MOST_COLUMNS: usize = 8;
-/// Neighbours in a row of A that go to neighbouring lanes: 32 bytes, a sector.
-const SECTOR: usize = 8;
-/// Threads of a warp.
-const WARP: usize = 32;
-
-#[inline(always)]
-fn opaque(p: *const f32) -> *const f32 { let r; unsafe { core::arch::asm!("mov.b64 {}, {};", out(reg64) r, in(reg64) p, options(pure,nomem,nostack)); } r }
-
 impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED: bool>
     Copies<ROWS, COLUMNS, DEPTH, ALIGNED>
 {
     /// A thread's rows of A's tile: so many, THREADS / SECTOR apart.
     const ROWS_OF_A: usize = ROWS * SECTOR / THREADS;
-    /// A thread's columns of B's tile, in which its copies begin.
-    const COLUMNS_OF_B: usize = if ALIGNED { COLUMNS * DEPTH / (THREADS * GROUP) } else { COLUMNS / WARP };
+    /// Neighbours in a row of B that a thread copies at once.
+    const AT_ONCE: usize = if ALIGNED { GROUP } else { 1 };
+    /// A thread's copies for B's tile are all in the same columns, so many rows apart.
+    const ROWS_APART: usize = THREADS * Self::AT_ONCE / COLUMNS;
     /// A thread's copies for A's tile.
-    pub(crate) const OF_A: usize = ROWS * DEPTH / THREADS;
+    const OF_A: usize = ROWS * DEPTH / THREADS;
     /// A thread's copies for B's tile.
-    pub(crate) const OF_B: usize = COLUMNS * DEPTH / THREADS / if ALIGNED { GROUP } else { 1 };
+    const OF_B: usize = DEPTH / Self::ROWS_APART;
     /// Words from one row of A's transposed tile to the next: four more than it needs.
-    pub(crate) const ROW_A: usize = ROWS + GROUP;
+    const ROW_A: usize = ROWS + GROUP;
 
-    /// For the tile of C that begins at (`first_row`, `first_column`).
+    /// For the tile of C that begins at (`first_row`, `first_column`), which has to be inside.
     #[inline(always)]
-    #[allow(clippy::needless_range_loop)]
-    pub(crate) fn new(
-        &Matrices { a, b, m, n, k, .. }: &Matrices,
-        (first_row, first_column): (usize, usize),
-    ) -> Self {
+    #[allow(clippy::needless_range_loop)] // the numbers are those of copies
+    pub(crate) fn new(&Matrices { a, b, m, n, k, .. }: &Matrices, (first_row, first_column): (usize, usize)) -> Self {
+        // Rows past the lower edge, and columns past the right one, only meet outputs that aren't there either, so
+        // anything will do for them: the last row, and the last columns, once more.
         let mut from_a = [a; MOST_ROWS];
         for number in 0..Self::ROWS_OF_A {
             let (row, i) = Self::place_in_a(number);
-            from_a[number] = a.wrapping_add((first_row + row).min(m - 1) * k + i);
+            from_a[number] = kept(a.wrapping_add((first_row + row).min(m - 1) * k + i));
         }
-        let column = |number| {
-            let (_, column) = Self::place_in_b(number);
-            (first_column + column).min(n - if ALIGNED { GROUP } else { 1 })
-        };
-        let (i, _) = Self::place_in_b(0);
-        let from_b = b.wrapping_add(i * n + column(0));
-        let mut columns = [0; MOST_COLUMNS];
-        for number in 1..Self::COLUMNS_OF_B {
-            columns[number] = (column(number) - column(0)) as u32;
-        }
-        Copies { from_a: from_a.map(opaque), from_b: opaque(from_b), columns, n, left: k as isize }
+        let (i, column) = Self::place_in_b(0);
+        let from_b = kept(b.wrapping_add(i * n + (first_column + column).min(n - Self::AT_ONCE)));
+        Copies { from_a, from_b, n, left: k as isize }
     }
 
-    /// Whether the tiles that were started `ahead` calls ago have anything in them.
+    /// Whether the tiles started `ago` calls of [`advance`](Copies::advance) ago have anything in them.
     #[inline(always)]
-    pub(crate) fn has_more(&self, ahead: usize) -> bool {
-        self.left + (ahead * DEPTH) as isize > 0
+    pub(crate) fn had_more(&self, ago: usize) -> bool {
+        self.left + (ago * DEPTH) as isize > 0
     }
 
-    /// Starts all of the thread's copies for the next tiles, to these addresses in shared memory.
+    /// Starts the thread's copies for the next tiles, A's to the address `stage` in shared memory and B's behind it,
+    /// and makes a group of them.
+    ///
+    /// # Safety
+    ///
+    /// The matrices must be there, their rows aligned if ALIGNED, `stage` must have room for both tiles, and nobody may
+    /// still be reading what is there.
     #[inline(always)]
-    pub(crate) unsafe fn start(&mut self, tiles: (u32, u32)) {
-        self.start_portion::<1>(0, tiles);
+    pub(crate) unsafe fn start(&mut self, stage: u32) {
+        self.start_portion::<1>(0, stage);
         self.advance();
     }
 
-    /// Starts one of PORTIONS equal parts of them.
+    /// Starts one of PORTIONS equal portions of the copies for the next tiles.
+    ///
+    /// # Safety
+    ///
+    /// As for [`start`](Copies::start).
     #[inline(always)]
-    pub(crate) unsafe fn start_portion<const PORTIONS: usize>(&self, portion: usize, (tile_a, tile_b): (u32, u32)) {
+    pub(crate) unsafe fn start_portion<const PORTIONS: usize>(&self, portion: usize, stage: u32) {
         let of = |copies: usize| portion * copies / PORTIONS..(portion + 1) * copies / PORTIONS;
         for number in of(Self::OF_A) {
-            self.copy_of_a(number, tile_a);
+            self.copy_of_a(number, stage);
         }
         for number in of(Self::OF_B) {
-            self.copy_of_b(number, tile_b);
+            self.copy_of_b(number, stage + (DEPTH * Self::ROW_A) as u32 * WORD);
         }
     }
 
-    /// Goes on to the next step's tiles.
+    /// Makes a group of the copies started since the last one, and goes on to the next step's.
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
+        commit_group();
         for from in &mut self.from_a {
             *from = from.wrapping_add(DEPTH);
         }
@@ -181,31 +180,37 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
         self.left -= DEPTH as isize;
     }
 
-    /// Starts the thread's copy of that number, from 0 to OF_A - 1, of A's next tile.
+    /// Starts the thread's copy of that number, of OF_A, for A's next tile at `tile`.
     #[inline(always)]
-    pub(crate) unsafe fn copy_of_a(&self, number: usize, tile: u32) {
+    unsafe fn copy_of_a(&self, number: usize, tile: u32) {
         let (row, i) = Self::place_in_a(number);
         let from = self.from_a[number % Self::ROWS_OF_A].wrapping_add(number / Self::ROWS_OF_A * SECTOR);
-        let to = tile + ((i * Self::ROW_A + row) * size_of::<f32>()) as u32;
-        copy_4(to, from, if (i as isize) < self.left { 4 } else { 0 });
+        let to = tile + (i * Self::ROW_A + row) as u32 * WORD;
+        // Past the end of k the elements meet outputs that are there, and have to be zeros: 0 bytes of 4 are copied.
+        copy_word_or_zeros(to, from as u64, if self.has(i) { WORD } else { 0 });
     }
 
-    /// Starts the thread's copy of that number, from 0 to OF_B - 1, of B's next tile.
+    /// Starts the thread's copy of that number, of OF_B, for B's next tile at `tile`.
     #[inline(always)]
-    pub(crate) unsafe fn copy_of_b(&self, number: usize, tile: u32) {
+    unsafe fn copy_of_b(&self, number: usize, tile: u32) {
         let (i, column) = Self::place_in_b(number);
-        let to = tile + ((i * COLUMNS + column) * size_of::<f32>()) as u32;
-        let from = self.from_b.wrapping_add(self.columns[number % Self::COLUMNS_OF_B] as usize);
-        let is_inside = (i as isize) < self.left;
+        let from = self.from_b.wrapping_add(number * Self::ROWS_APART * self.n);
+        let to = tile + (i * COLUMNS + column) as u32 * WORD;
+        let bytes = if self.has(i) { Self::AT_ONCE as u32 * WORD } else { 0 };
         if ALIGNED {
-            copy_16(to, from, if is_inside { 16 } else { 0 });
+            copy_vector_or_zeros(to, from as u64, bytes);
         } else {
-            let from = from.wrapping_add(number / Self::COLUMNS_OF_B * (THREADS / WARP) * self.n);
-            copy_4(to, from, if is_inside { 4 } else { 0 });
+            copy_word_or_zeros(to, from as u64, bytes);
         }
     }
 
-    /// Row and column, in A's tile, of this thread's copy of that number.
+    /// Whether the next tiles' place of k of that number is inside the matrices.
+    #[inline(always)]
+    fn has(&self, i: usize) -> bool {
+        (i as isize) < self.left
+    }
+
+    /// Row and column, in A's tile, of this thread's copy of that number: a warp has 8 neighbours in each of 4 rows.
     #[inline(always)]
     fn place_in_a(number: usize) -> (usize, usize) {
         let thread = thread::thread_idx_x() as usize;
@@ -217,12 +222,7 @@ impl<const ROWS: usize, const COLUMNS: usize, const DEPTH: usize, const ALIGNED:
     #[inline(always)]
     fn place_in_b(number: usize) -> (usize, usize) {
         let thread = thread::thread_idx_x() as usize;
-        if ALIGNED {
-            let threads = THREADS / DEPTH;
-            (thread / threads, (thread % threads + number * threads) * GROUP)
-        } else {
-            let row = thread / WARP + number / Self::COLUMNS_OF_B * (THREADS / WARP);
-            (row, thread % WARP + number % Self::COLUMNS_OF_B * WARP)
-        }
+        let across = COLUMNS / Self::AT_ONCE;
+        (thread / across + number * Self::ROWS_APART, thread % across * Self::AT_ONCE)
     }
 }

@@ -1,13 +1,14 @@
 //! # Lesson 20: k shared out over the warps
 
 use crate::async_copies::Copies;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::register_tile::add_outer_product;
 use crate::vector_loads::{Matrices, Vector, GROUP, OUTPUTS, THREADS};
 use crate::wide_tile::{after, place, vectors};
 use cuda_std::*;
-use kernel_common::copies::{commit, shared_address, wait};
+use kernel_common::copies::wait_group;
+use kernel_common::vectors::shared_address;
 
 /// Rows of a block's tile of C, which is every warp's tile too.
 pub const ROWS: usize = 4 * OUTPUTS;
@@ -41,6 +42,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "k_slices",
     architecture: Architecture::Compute80,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: ROWS as u32, n: COLUMNS as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(1),
@@ -79,19 +81,17 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, memory: *mut f32) {
     let stages = shared_address(memory);
     let mut copies = Copies::<ROWS, COLUMNS, DEPTH, ALIGNED>::new(matrices, first);
     for stage in 0..STAGES as u32 - 1 {
-        copies.start((stages + stage * STAGE, stages + stage * STAGE + TILE_A));
-        commit();
+        copies.start(stages + stage * STAGE);
     }
 
     let own = (warp * SLICE) as u32;
     let (offset_a, offset_b) = (own * ROW_A + y as u32 * 4, TILE_A + own * ROW_B + x as u32 * 4);
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
     let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
-    while copies.has_more(STAGES - 1) {
-        wait::<{ STAGES as u32 - 2 }>();
+    while copies.had_more(STAGES - 1) {
+        wait_group::<{ STAGES - 2 }>();
         thread::sync_threads();
-        copies.start((next, next + TILE_A));
-        commit();
+        copies.start(next);
         for i in 0..SLICE as u32 {
             let a_column = vectors::<OUTPUTS, ROWS_APART>(present + offset_a + i * ROW_A);
             let b_row = vectors::<OUTPUTS, COLUMNS_APART>(present + offset_b + i * ROW_B);
@@ -100,7 +100,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, memory: *mut f32) {
         (present, next) = (after::<STAGES, STAGE>(present, stages), after::<STAGES, STAGE>(next, stages));
     }
     // The copies after the last tiles bring zeros, and may still be on their way to what is now used for the sums.
-    wait::<0>();
+    wait_group::<0>();
 
     for half in 0..2 {
         // Everybody is through with the tiles, or with the first half.

@@ -1,12 +1,13 @@
 //! # Lesson 16: several steps ahead
 
 use crate::async_copies::Copies;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::vector_loads::{multiply, Matrices, DEPTH, OUTPUTS, ROW_A, THREADS, TILE};
 use crate::warp_tiled::{place, COLUMNS_APART, ROWS_APART};
 use cuda_std::*;
-use kernel_common::copies::{commit, shared_address, wait};
+use kernel_common::copies::wait_group;
+use kernel_common::vectors::shared_address;
 
 /// Pairs of tiles in shared memory: one that is read, the others being filled.
 pub const STAGES: usize = 4;
@@ -22,6 +23,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "multi_stage",
     architecture: Architecture::Compute80,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(2),
@@ -61,27 +63,25 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, tiles: *mut f32) {
 
     // All stages but one are on their way before the first product: each a group of its own.
     for stage in 0..STAGES as u32 - 1 {
-        copies.start((stages + stage * STAGE, stages + stage * STAGE + TILE_A));
-        commit();
+        copies.start(stages + stage * STAGE);
     }
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
     let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
-    while copies.has_more(STAGES - 1) {
+    while copies.had_more(STAGES - 1) {
         // STAGES - 1 groups are on their way; all but the last STAGES - 2 of them have to be here.
-        wait::<{ STAGES as u32 - 2 }>();
+        wait_group::<{ STAGES - 2 }>();
         thread::sync_threads();
 
         // The stage that everybody has just finished with is the next to be filled.
-        copies.start((next, next + TILE_A));
-        commit();
+        copies.start(next);
 
         let tile_a = tiles.add((present - stages) as usize / 4);
         let tile_b = tile_a.add(WORDS_A);
         multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), &mut sums);
         (present, next) = (after::<STAGES, STAGE>(present, stages), after::<STAGES, STAGE>(next, stages));
     }
-    wait::<0>();
+    wait_group::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
 const TILE_A: u32 = (WORDS_A * 4) as u32;

@@ -11,7 +11,8 @@ use crate::wide_tile::{
 };
 use cuda_std::*;
 use kernel_common::barriers;
-use kernel_common::copies::{commit, shared_address, wait};
+use kernel_common::copies::wait_group;
+use kernel_common::vectors::{dynamic_shared_memory, shared_address};
 
 /// The place of k, in each step, at which a warp arrives at the barrier.
 const ARRIVE_AT: usize = DEPTH - 6;
@@ -52,15 +53,14 @@ pub(crate) unsafe fn product(matrices: &Matrices, first: (usize, usize)) {
 unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, first: (usize, usize), barrier: u32) {
     let thread = thread::thread_idx_x();
     let (y, x) = place::<WARP_ROWS, WARP_COLUMNS>(thread as usize / 32, COLUMNS / WARP_COLUMNS);
-    let stages = shared_address(shared::dynamic_shared_mem::<f32>());
+    let stages = dynamic_shared_memory();
     let mut copies = Copies::<ROWS, COLUMNS, DEPTH, ALIGNED>::new(matrices, first);
 
     if thread == 0 {
-        barriers::init(barrier, WARPS);
+        barriers::initialise(barrier, WARPS);
     }
-    copies.start((stages, stages + TILE_A));
-    commit();
-    wait::<0>();
+    copies.start(stages);
+    wait_group::<0>();
     thread::sync_threads();
 
     let mut sums = [[0.0; OUTPUT_COLUMNS]; OUTPUT_ROWS];
@@ -68,18 +68,19 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, first: (usize, usiz
     let mut a_column = vectors::<OUTPUT_ROWS, ROWS_APART>(stages + offset_a);
     let mut b_row = vectors::<OUTPUT_COLUMNS, COLUMNS_APART>(stages + offset_b);
     let (mut present, mut phase) = (stages, 0);
-    while copies.has_more(1) {
+    while copies.had_more(1) {
         let next = after::<STAGES, STAGE>(present, stages);
         for i in 0..DEPTH {
             if i % 2 == 0 && i / 2 < PORTIONS {
-                copies.start_portion::<PORTIONS>(i / 2, (next, next + TILE_A));
+                copies.start_portion::<PORTIONS>(i / 2, next);
             }
             if i == ARRIVE_AT {
                 copies.advance();
-                commit();
-                wait::<0>();
-                warp::sync_warp(u32::MAX);
-                barriers::arrive_if(thread.is_multiple_of(32), barrier);
+                wait_group::<0>();
+                barriers::sync_warp();
+                if thread.is_multiple_of(32) {
+                    barriers::arrive(barrier);
+                }
             }
             if i + 1 == DEPTH {
                 barriers::wait(barrier, phase);

@@ -1,12 +1,13 @@
 //! # Lesson 17: a wide tile
 
 use crate::async_copies::Copies;
-use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Tile};
+use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::register_tile::add_outer_product;
 use crate::vector_loads::{Matrices, GROUP, THREADS};
 use cuda_std::*;
-use kernel_common::copies::{commit, shared_address, wait, load_4};
+use kernel_common::copies::wait_group;
+use kernel_common::vectors::{dynamic_shared_memory, load_shared};
 
 /// Rows of a block's tile of C.
 pub const ROWS: usize = 128;
@@ -43,6 +44,7 @@ pub const KERNEL: Kernel = Kernel {
     entry: "wide_tile",
     architecture: Architecture::Compute80,
     precision: Precision::F32,
+    signature: Signature::Plain,
     tile: Tile { m: ROWS as u32, n: COLUMNS as u32, k: DEPTH as u32 },
     block: [THREADS as u32, 1, 1],
     registers: Registers::ForBlocks(1),
@@ -77,17 +79,16 @@ pub unsafe fn wide_tile(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: 
 unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
     let first = first_element(ROWS, COLUMNS);
     let (y, x) = place::<WARP_ROWS, WARP_COLUMNS>(thread::thread_idx_x() as usize / 32, COLUMNS / WARP_COLUMNS);
-    let stages = shared_address(shared::dynamic_shared_mem::<f32>());
+    let stages = dynamic_shared_memory();
     let mut copies = Copies::<ROWS, COLUMNS, DEPTH, ALIGNED>::new(matrices, first);
     for stage in 0..STAGES as u32 - 1 {
-        copies.start((stages + stage * STAGE, stages + stage * STAGE + TILE_A));
-        commit();
+        copies.start(stages + stage * STAGE);
     }
 
     let mut sums = [[0.0; OUTPUT_COLUMNS]; OUTPUT_ROWS];
     let (mut present, mut next) = (stages, stages + (STAGES as u32 - 1) * STAGE);
-    while copies.has_more(STAGES - 1) {
-        wait::<{ STAGES as u32 - 2 }>();
+    while copies.had_more(STAGES - 1) {
+        wait_group::<{ STAGES - 2 }>();
         thread::sync_threads();
 
         let (from_a, from_b) = (present + y as u32 * 4, present + TILE_A + x as u32 * 4);
@@ -95,7 +96,7 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
         let mut b_row = vectors::<OUTPUT_COLUMNS, COLUMNS_APART>(from_b);
         for i in 0..DEPTH {
             if i % 2 == 0 && i / 2 < PORTIONS {
-                copies.start_portion::<PORTIONS>(i / 2, (next, next + TILE_A));
+                copies.start_portion::<PORTIONS>(i / 2, next);
             }
             let (a_now, b_now) = (a_column, b_row);
             if i + 1 < DEPTH {
@@ -105,11 +106,10 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices) {
             add_outer_product(&a_now, &b_now, &mut sums);
         }
         copies.advance();
-        commit();
         present = after::<STAGES, STAGE>(present, stages);
         next = after::<STAGES, STAGE>(next, stages);
     }
-    wait::<0>();
+    wait_group::<0>();
     matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn place<const ROWS: usize, const COLUMNS: usize>(warp: usize, wide: 
 pub(crate) unsafe fn vectors<const ELEMENTS: usize, const APART: usize>(from: u32) -> [f32; ELEMENTS] {
     let mut elements = [0.0; ELEMENTS];
     for vector in 0..ELEMENTS / GROUP {
-        let four = load_4(from + (vector * APART * size_of::<f32>()) as u32);
+        let four = load_shared(from + (vector * APART * size_of::<f32>()) as u32);
         for j in 0..GROUP {
             elements[vector * GROUP + j] = four[j];
         }
