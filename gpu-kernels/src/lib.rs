@@ -83,4 +83,10 @@ kernels! {
     vector_loads
     double_buffered
     warp_tiled
+    async_copies
+    multi_stage
+    wide_tile
+    split_barrier
+    block_order
+    k_slices
 }
