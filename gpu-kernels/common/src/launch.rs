@@ -114,6 +114,14 @@ impl LaunchShape {
         })
     }
 
+    /// One block of `block` threads for every `tile.m` x `tile.n` tile of an `m` x `n` matrix C, all along x: the kernel
+    /// itself says which block works on which tile. `None` if C is empty or has 2^31 tiles or more.
+    pub fn flat(m: usize, n: usize, tile: Tile, block: [u32; 3], dynamic_shared_bytes: u32) -> Option<LaunchShape> {
+        let tiles = (m as u64).div_ceil(tile.m as u64).checked_mul((n as u64).div_ceil(tile.n as u64))?;
+        let grid = u32::try_from(tiles).ok().filter(|&tiles| tiles > 0 && tiles as u64 <= MAX_GRID_X)?;
+        Some(LaunchShape { grid: [grid, 1, 1], block, dynamic_shared_bytes })
+    }
+
     /// Threads in one block.
     pub fn threads_per_block(&self) -> u32 {
         self.block.iter().product()

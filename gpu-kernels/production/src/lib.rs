@@ -1,19 +1,24 @@
 //! # The production kernels
 //!
-//! What the lessons of `gpu-kernels` lead to: one generic body, and an entry for every tile shape that is worth having.
+//! What the lessons of `gpu-kernels` lead to, for any product: one generic body, [`pipelined`], and an entry for every
+//! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left.
+//!
+//! Read [`shape`] for what distinguishes one kernel from another, [`operand`] for how A and B come into shared memory,
+//! then [`pipelined`].
 
 #![no_std]
+// Arrays live in registers only if every loop over them is unrolled, and LLVM does that for loops over numbers.
+#![allow(clippy::needless_range_loop)]
 
-use cuda_std::kernel;
+pub mod block_order;
+pub mod entries;
+pub mod operand;
+pub mod output;
+pub mod pipelined;
+pub mod reduce;
+pub mod shape;
 
-/// Does nothing: a module has at least one entry.
-///
-/// # Safety
-///
-/// None.
-#[kernel]
-pub unsafe fn placeholder() {}
+pub use entries::{Family, FAMILIES};
+pub use operand::Copying;
 
-#[cfg(target_arch = "nvptx64")]
-#[export_name = "level_of_placeholder"]
-pub static LEVEL: u32 = 80;
+kernel_common::entry_facts!(reduce, reduce::KERNEL);

@@ -15,6 +15,8 @@ pub(super) struct Coordination {
     pub polls: Vec<Polls>,
     /// Arrivals, exits and whatever else may let somebody go on who asks an mbarrier again and again.
     pub events: u64,
+    /// Phases of mbarriers that are complete.
+    pub completed: u64,
 }
 
 impl Coordination {
@@ -25,6 +27,7 @@ impl Coordination {
             copies: (0..warps).map(|_| Copies::default()).collect(),
             polls: Vec::new(),
             events: 0,
+            completed: 0,
         }
     }
 
@@ -35,5 +38,6 @@ impl Coordination {
         self.copies.iter_mut().for_each(Copies::clear);
         self.polls.clear();
         self.events = 0;
+        self.completed = 0;
     }
 }

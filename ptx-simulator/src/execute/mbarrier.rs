@@ -26,7 +26,7 @@ const BYTES: u64 = 8;
 const MARK: u64 = 0xb << 60;
 /// Failed tests of every thread that could do anything, with nothing happening in the block meanwhile, after which it
 /// counts as certain that nothing will: programs may give up after some tests.
-const POLLS: u32 = 1 << 12;
+const POLLS: u32 = 1 << 9;
 
 /// An mbarrier.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +72,16 @@ impl Polls {
     const NONE: Polls = Polls { times: [0; 32], instruction: [0; 32], address: [0; 32], events: 0 };
 }
 
+/// What an instruction for mbarriers means for the warp's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    GoesOn,
+    /// Lanes asked whether a phase is over, and it wasn't.
+    AskedInVain,
+    /// A phase is complete, and others may wait for that.
+    Completed,
+}
+
 /// What to do to an mbarrier.
 #[derive(Clone, Copy)]
 struct Arrival {
@@ -81,7 +91,7 @@ struct Arrival {
 }
 
 impl<W: Watch> Executor<'_, W> {
-    /// Executes an instruction for mbarriers; gives the lanes that asked in vain.
+    /// Executes an instruction for mbarriers; says whether the warp should let others run.
     pub fn mbarrier(
         &mut self,
         warp: &Warp,
@@ -89,7 +99,7 @@ impl<W: Watch> Executor<'_, W> {
         mbarrier: &Mbarrier,
         active: u32,
         coordination: &mut Coordination,
-    ) -> Result<u32> {
+    ) -> Result<Turn> {
         let addresses = self.mbarrier_addresses(warp, pc, mbarrier, active)?;
         let operands = match (mbarrier.kind, mbarrier.operand) {
             (_, NONE) => [1; 32],
@@ -98,6 +108,7 @@ impl<W: Watch> Executor<'_, W> {
             // SAFETY: as above.
             (_, row) => unsafe { read_row(warp.rows, row) }.map(u64::from),
         };
+        let completed = coordination.completed;
         match mbarrier.kind {
             MbarrierKind::Initialise => {
                 for lane in lanes(active) {
@@ -169,10 +180,12 @@ impl<W: Watch> Executor<'_, W> {
                 unsafe { write_predicate(warp.predicates, mbarrier.destination, active, over) };
                 let vain = active & !over;
                 self.note_polls(warp.index, pc, active, vain, &addresses, coordination);
-                return Ok(vain);
+                return Ok(if vain == 0 { Turn::GoesOn } else { Turn::AskedInVain });
             }
         }
-        Ok(0)
+        // Whoever waits sees a phase complete before the next one is: if nothing else keeps the arriving warp from
+        // overtaking the others, then not the order in which warps happen to get their turns either.
+        Ok(if coordination.completed == completed { Turn::GoesOn } else { Turn::Completed })
     }
 
     /// Addresses within shared memory, checked.
@@ -280,6 +293,7 @@ impl<W: Watch> Executor<'_, W> {
         if complete {
             state.phase += 1;
             state.pending = state.expected;
+            coordination.completed += 1;
         }
         coordination.events += 1;
         self.write_bits(index, coordination);
@@ -382,6 +396,19 @@ impl<W: Watch> Executor<'_, W> {
     pub fn last_poll(coordination: &Coordination, warp: u32, lane: usize) -> Option<(u32, u64)> {
         let polls = coordination.polls.get(warp as usize)?;
         (polls.times[lane] > 0).then(|| (polls.instruction[lane], polls.address[lane]))
+    }
+
+    /// Whether some have arrived in the phase at hand of an mbarrier.
+    pub fn is_partly_complete(address: u64, coordination: &Coordination) -> bool {
+        let state = coordination.mbarriers.iter().find(|known| known.address == address);
+        state.is_some_and(|state| state.pending < state.expected)
+    }
+
+    /// What an mbarrier waits for, in words.
+    pub fn missing_at(&self, address: u64, coordination: &Coordination) -> String {
+        let state = coordination.mbarriers.iter().find(|known| known.address == address);
+        let (pending, expected) = state.map_or((0, 0), |state| (state.pending, state.expected));
+        format!("for {} ({pending} of {expected} arrivals missing)", self.name_of(address))
     }
 
     /// Why nobody can ever leave an mbarrier.

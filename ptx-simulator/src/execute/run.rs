@@ -6,7 +6,7 @@ use super::block::{BARRIERS, Block};
 use super::coordination::Coordination;
 use super::fault::Fault;
 use super::launch::Launch;
-use super::mbarrier::pending_count;
+use super::mbarrier::{Turn, pending_count};
 use super::pattern::AddressPattern;
 use super::warp::{ALL, Group, State, Warp};
 use crate::decode::program::*;
@@ -54,6 +54,8 @@ struct Waiting<'w> {
     at: u32,
     /// The mbarrier that they ask, if they do.
     mbarrier: Option<u64>,
+    /// How much it says of the mistake.
+    rank: u32,
 }
 
 /// What one worker needs to run blocks of a launch.
@@ -188,7 +190,7 @@ impl<'a, W: Watch> Executor<'a, W> {
     /// the others are.
     fn stuck<T>(&self, block: &Block) -> Result<T> {
         let mut exited = 0;
-        let mut places: Vec<(u32, u32)> = Vec::new();
+        let mut places: Vec<(u32, Option<u64>, u32)> = Vec::new();
         let mut first: Option<Waiting<'_>> = None;
         for warp in &block.warps {
             exited += (warp.existing & !warp.live).count_ones();
@@ -206,30 +208,39 @@ impl<'a, W: Watch> Executor<'a, W> {
                     let behind = !matches!(group.state, State::Gathering { .. } | State::Runnable);
                     let at = poll.map_or(group.pc - u32::from(behind), |(at, _)| at);
                     let same = match poll {
-                        Some(_) => lanes_where(rest, |lane| {
-                            Self::last_poll(&block.coordination, warp.index, lane).is_some_and(|(other, _)| other == at)
+                        Some(poll) => lanes_where(rest, |lane| {
+                            Self::last_poll(&block.coordination, warp.index, lane) == Some(poll)
                         }),
                         None => rest,
                     };
                     rest &= !same;
-                    match places.iter_mut().find(|(place, _)| *place == at) {
-                        Some((_, count)) => *count += same.count_ones(),
-                        None => places.push((at, same.count_ones())),
-                    }
                     let mbarrier = poll.map(|(_, address)| address);
-                    if first.as_ref().is_none_or(|first| first.mbarrier.is_none() && mbarrier.is_some()) {
-                        first = Some(Waiting { warp, lanes: same, state: group.state, at, mbarrier });
+                    match places.iter_mut().find(|(place, asked, _)| *place == at && *asked == mbarrier) {
+                        Some((_, _, count)) => *count += same.count_ones(),
+                        None => places.push((at, mbarrier, same.count_ones())),
+                    }
+                    // An mbarrier that somebody has arrived at says most.
+                    let rank = match mbarrier {
+                        Some(address) if Self::is_partly_complete(address, &block.coordination) => 2,
+                        Some(_) => 1,
+                        None => 0,
+                    };
+                    if first.as_ref().is_none_or(|first| first.rank < rank) {
+                        first = Some(Waiting { warp, lanes: same, state: group.state, at, mbarrier, rank });
                     }
                 }
             }
         }
-        let Some(Waiting { warp, lanes, state, at, mbarrier }) = first else {
+        let Some(Waiting { warp, lanes, state, at, mbarrier, .. }) = first else {
             unreachable!("a block without waiting threads has finished");
         };
         let mut others: Vec<String> = places
             .iter()
-            .filter(|(place, _)| *place != at)
-            .map(|(place, count)| format!("{count} wait at {}", self.describe(*place)))
+            .filter(|(place, asked, _)| *place != at || *asked != mbarrier)
+            .map(|(place, asked, count)| {
+                let why = asked.map(|address| format!(" {}", self.missing_at(address, &block.coordination)));
+                format!("{count} wait at {}{}", self.describe(*place), why.unwrap_or_default())
+            })
             .collect();
         if exited > 0 {
             others.push(format!("{exited} have exited"));
@@ -563,10 +574,11 @@ impl<'a, W: Watch> Executor<'a, W> {
                     pc += 1;
                 }
                 Operation::Mbarrier(mbarrier) => {
-                    if self.mbarrier(warp, pc, mbarrier, active, coordination)? != 0 {
+                    let turn = self.mbarrier(warp, pc, mbarrier, active, coordination)?;
+                    if turn != Turn::GoesOn {
                         warp.executed += u64::from(pc + 1 - start);
                         warp.groups[index].pc = pc + 1;
-                        return Ok(Stop::Polled);
+                        return Ok(if turn == Turn::Completed { Stop::TurnOver } else { Stop::Polled });
                     }
                     pc += 1;
                 }

@@ -105,17 +105,11 @@ impl<'a> AsyncCopy<'a> {
         Access { space, kind, lanes: self.lanes, addresses: self.destinations, bytes: self.bytes, stored: None }
     }
 
-    /// Calls `each` with what the copies read, as loads: one for each number of bytes.
-    pub fn reads(&self, mut each: impl FnMut(Access<'a>)) {
-        let mut rest = self.readable;
-        while rest != 0 {
-            let bytes = self.source_bytes[rest.trailing_zeros() as usize];
-            let lanes = (0..32).filter(|lane| rest >> lane & 1 != 0 && self.source_bytes[*lane as usize] == bytes);
-            let lanes = lanes.fold(0, |lanes, lane| lanes | 1 << lane);
-            rest &= !lanes;
-            let (space, kind) = (MemorySpace::Global, AccessKind::Read);
-            each(Access { space, kind, lanes, addresses: self.sources, bytes: u32::from(bytes), stored: None });
-        }
+    /// What the copies read, as a load of as many bytes as they write; lanes that read fewer are shown as if they read
+    /// all.
+    pub fn reads(&self) -> Access<'a> {
+        let (space, kind) = (MemorySpace::Global, AccessKind::Read);
+        Access { space, kind, lanes: self.readable, addresses: self.sources, bytes: self.bytes, stored: None }
     }
 }
 
@@ -188,7 +182,9 @@ pub trait Observer {
 
     /// A warp begins asynchronous copies. They happen later. Unless it's overridden, they're shown as loads and stores.
     fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
-        copy.reads(|access| self.access(place, access));
+        if copy.readable != 0 {
+            self.access(place, copy.reads());
+        }
         self.access(place, copy.writes());
     }
 

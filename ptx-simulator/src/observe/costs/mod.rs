@@ -44,7 +44,7 @@ pub mod sectors;
 
 use std::ops::AddAssign;
 
-use super::{Access, Observer, Place};
+use super::{Access, AsyncCopy, Observer, Place};
 use crate::decode::Module;
 use crate::decode::program::AddressSpace;
 use crate::error::{AccessKind, MemorySpace, SourceLocation};
@@ -92,21 +92,25 @@ pub struct Counts {
     pub global_stores: Traffic,
     /// Atomics on global memory.
     pub global_atomics: Traffic,
+    /// What asynchronous copies write to shared memory.
+    pub shared_copies: Traffic,
+    /// What asynchronous copies read from global memory. Copies of which no lane reads anything ask for nothing.
+    pub global_copies: Traffic,
 }
 
 impl Counts {
     /// All accesses to shared memory together.
     pub fn shared(&self) -> Traffic {
-        sum([self.shared_loads, self.shared_stores, self.shared_atomics])
+        sum([self.shared_loads, self.shared_stores, self.shared_atomics, self.shared_copies])
     }
 
     /// All accesses to global memory together.
     pub fn global(&self) -> Traffic {
-        sum([self.global_loads, self.global_stores, self.global_atomics])
+        sum([self.global_loads, self.global_stores, self.global_atomics, self.global_copies])
     }
 }
 
-fn sum(parts: [Traffic; 3]) -> Traffic {
+fn sum(parts: [Traffic; 4]) -> Traffic {
     let mut sum = Traffic::default();
     parts.into_iter().for_each(|part| sum += part);
     sum
@@ -134,6 +138,8 @@ impl AddAssign for Counts {
         self.global_loads += other.global_loads;
         self.global_stores += other.global_stores;
         self.global_atomics += other.global_atomics;
+        self.shared_copies += other.shared_copies;
+        self.global_copies += other.global_copies;
     }
 }
 
@@ -259,6 +265,24 @@ fn without_constants(access: &Access<'_>) -> u32 {
     lanes(access.lanes).filter(|lane| !constant(*lane)).fold(0, |mask, lane| mask | 1 << lane)
 }
 
+fn count_shared(traffic: &mut Traffic, access: &Access<'_>) {
+    count(traffic, access, banks::wavefronts(access), banks::ideal(access));
+}
+
+fn count_global(traffic: &mut Traffic, access: &Access<'_>) {
+    let access = Access { lanes: without_constants(access), ..*access };
+    count(traffic, &access, sectors::sectors(&access), sectors::ideal(&access));
+}
+
+fn count(traffic: &mut Traffic, access: &Access<'_>, units: u32, ideal: u32) {
+    if access.lanes != 0 {
+        traffic.requests += 1;
+        traffic.units += u64::from(units);
+        traffic.ideal += u64::from(ideal);
+        traffic.bytes += u64::from(access.lanes.count_ones()) * u64::from(access.bytes);
+    }
+}
+
 impl Observer for Costs {
     fn instruction(&mut self, place: Place, lanes: u32) {
         let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
@@ -276,32 +300,24 @@ impl Observer for Costs {
     fn access(&mut self, place: Place, access: Access<'_>) {
         let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
         let counts = &mut entry.counts;
-        let (traffic, lanes, units, ideal) = match access.space {
-            MemorySpace::Shared => {
-                let traffic = match access.kind {
-                    AccessKind::Read => &mut counts.shared_loads,
-                    AccessKind::Write => &mut counts.shared_stores,
-                    AccessKind::Atomic => &mut counts.shared_atomics,
-                };
-                (traffic, access.lanes, banks::wavefronts(&access), banks::ideal(&access))
-            }
-            MemorySpace::Global => {
-                let access = Access { lanes: without_constants(&access), ..access };
-                let traffic = match access.kind {
-                    AccessKind::Read => &mut counts.global_loads,
-                    AccessKind::Write => &mut counts.global_stores,
-                    AccessKind::Atomic => &mut counts.global_atomics,
-                };
-                (traffic, access.lanes, sectors::sectors(&access), sectors::ideal(&access))
-            }
-            _ => return,
-        };
-        if lanes != 0 {
-            traffic.requests += 1;
-            traffic.units += u64::from(units);
-            traffic.ideal += u64::from(ideal);
-            traffic.bytes += u64::from(lanes.count_ones()) * u64::from(access.bytes);
+        match (access.space, access.kind) {
+            (MemorySpace::Shared, AccessKind::Read) => count_shared(&mut counts.shared_loads, &access),
+            (MemorySpace::Shared, AccessKind::Write) => count_shared(&mut counts.shared_stores, &access),
+            (MemorySpace::Shared, AccessKind::Atomic) => count_shared(&mut counts.shared_atomics, &access),
+            (MemorySpace::Global, AccessKind::Read) => count_global(&mut counts.global_loads, &access),
+            (MemorySpace::Global, AccessKind::Write) => count_global(&mut counts.global_stores, &access),
+            (MemorySpace::Global, AccessKind::Atomic) => count_global(&mut counts.global_atomics, &access),
+            (MemorySpace::Local | MemorySpace::Parameter, _) => {}
         }
+    }
+
+    fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        count_shared(&mut entry.counts.shared_copies, &copy.writes());
+        count_global(&mut entry.counts.global_copies, &copy.reads());
+        // Not as wide as what is written, where some of it is zeros.
+        let short = |lane: usize| u64::from(copy.bytes) - u64::from(copy.source_bytes[lane]);
+        entry.counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
     }
 
     fn barrier_arrives(&mut self, place: Place, _barrier: u32, _lanes: u32) {

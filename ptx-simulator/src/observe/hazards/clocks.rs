@@ -14,6 +14,14 @@
 //!   the thread knows, the thread's next strong store or atomic publishes it at its address, a strong load or atomic
 //!   at that address picks it up, and from the reader's next fence or barrier on it counts.
 //!
+//! - both are in one block and an mbarrier says so: whoever sees a phase complete has a row of what all knew who arrived
+//!   in it.
+//!
+//! An asynchronous copy is an access of its thread that is under way from its instruction until the thread waits for it,
+//! or until it arrives at an mbarrier by itself. As long as it's under way, nothing comes after it. Then it counts as an
+//! access at the time of the wait. (An arrival that waits for copies counts as one of everything that its thread did before
+//! it asked for it.)
+//!
 //! A barrier of the block hands on what its threads have noted and picked up. So a thread that publishes for its block
 //! needs a fence of each thread that wrote, before the barrier, or one of its own after it; and a barrier serves as the
 //! reader's fence. PTX's memory model asks for a fence of the publishing and of the reading thread itself in these two
@@ -26,8 +34,11 @@ use super::quick::QuickMap;
 use super::table::BarrierInfo;
 use crate::decode::program::Scope;
 
-/// Positions between two rounds of a loop.
-const ROUND: u32 = 64;
+/// Positions between two rounds of a loop: more than accesses in a round, mostly.
+const ROUND: u32 = 1024;
+/// Added to the position of an asynchronous copy that its thread hasn't waited for. It's ordered before nothing, not
+/// even before what its own thread does.
+const IN_FLIGHT: u32 = 1 << 31;
 
 /// One access: which thread (of all of the grid, from 1; 0 is no access) and where in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +50,21 @@ pub struct Stamp {
 impl Stamp {
     /// Rounds of loops that the thread has done, as far as they can be compared.
     pub fn round(self) -> u32 {
-        self.position / ROUND
+        self.begun().position / ROUND
+    }
+
+    /// The access as an asynchronous copy that isn't done.
+    pub fn in_flight(self) -> Stamp {
+        Stamp { position: self.position | IN_FLIGHT, ..self }
+    }
+
+    pub fn is_in_flight(self) -> bool {
+        self.position & IN_FLIGHT != 0
+    }
+
+    /// When it began.
+    pub fn begun(self) -> Stamp {
+        Stamp { position: self.position & !IN_FLIGHT, ..self }
     }
 }
 
@@ -170,6 +195,18 @@ struct Fenced {
     acquired: [Shared; 2],
 }
 
+/// What two rows say together.
+fn union(one: &Row, other: &Row) -> Row {
+    let all = |low: &Row, high: &Row| low.iter().zip(high.iter()).all(|(low, high)| low <= high);
+    if Rc::ptr_eq(one, other) || all(other, one) {
+        one.clone()
+    } else if all(one, other) {
+        other.clone()
+    } else {
+        Rc::new(one.iter().zip(other.iter()).map(|(one, other)| *one.max(other)).collect())
+    }
+}
+
 /// Where a strong access was: whether in shared memory, and the address.
 type Location = (bool, u64);
 
@@ -210,6 +247,43 @@ pub struct Clocks {
     /// Published for the block alone.
     published: Published,
     pub arrivals: [Arrivals; 16],
+    mbarriers: Vec<Mbarrier>,
+    /// Arrivals that wait for copies, in the order in which threads asked for them.
+    promises: Vec<Promise>,
+    /// What a row became when it took up another, the last time.
+    joined: Option<[Row; 3]>,
+    /// The last wait for copies of each thread: instruction and position; none before the first of the block.
+    waits: Vec<(u32, u32)>,
+}
+
+/// Those who have arrived at an mbarrier.
+#[derive(Debug)]
+struct Mbarrier {
+    address: u64,
+    /// What those know who arrived in the phase at hand.
+    row: Vec<u32>,
+    known: Fenced,
+    position: u32,
+    /// What whoever sees the phase before complete comes to know.
+    complete: Option<Complete>,
+}
+
+/// What all who arrived in a phase knew.
+#[derive(Clone, Debug)]
+struct Complete {
+    row: Row,
+    known: Fenced,
+    position: u32,
+}
+
+/// An arrival at an mbarrier that waits for copies, and what its thread knew when it asked for it.
+#[derive(Debug)]
+struct Promise {
+    address: u64,
+    thread: u32,
+    row: Vec<u32>,
+    known: Fenced,
+    position: u32,
 }
 
 impl Clocks {
@@ -229,6 +303,10 @@ impl Clocks {
             partial,
             published: Published::default(),
             arrivals: Default::default(),
+            mbarriers: Vec::new(),
+            promises: Vec::new(),
+            joined: None,
+            waits: Vec::new(),
         }
     }
 
@@ -243,6 +321,10 @@ impl Clocks {
         self.fenced.fill(Fenced::default());
         self.published.0.clear();
         self.arrivals = Default::default();
+        self.mbarriers.clear();
+        self.promises.clear();
+        self.joined = None;
+        self.waits.clear();
     }
 
     /// The thread of this block that a stamp is of.
@@ -257,7 +339,7 @@ impl Clocks {
         let first = warp as usize * 32;
         for (lane, position) in self.positions[first..].iter_mut().take(32).enumerate() {
             // Rounds may be very many, and positions mustn't wrap.
-            if lanes >> lane & 1 != 0 && *position < 1 << 31 {
+            if lanes >> lane & 1 != 0 && *position < IN_FLIGHT / 2 {
                 *position = (*position | (ROUND - 1)) + 1;
             }
         }
@@ -276,7 +358,8 @@ impl Clocks {
 
     #[cold]
     fn knows_row(&self, thread: u32, other: u32, position: u32) -> bool {
-        thread == other || self.rows[thread as usize].as_ref().is_some_and(|row| position <= row[other as usize])
+        thread == other && position < IN_FLIGHT
+            || self.rows[thread as usize].as_ref().is_some_and(|row| position <= row[other as usize])
     }
 
     #[cold]
@@ -400,6 +483,141 @@ impl Clocks {
             join(&mut all.known, &acquired, self.threads);
         }
         all
+    }
+
+    // ---- mbarriers ----------------------------------------------------------------------------------------
+
+    /// The mbarrier at an address is a new one, or is none any more.
+    pub fn renew_mbarrier(&mut self, address: u64) {
+        self.mbarriers.retain(|mbarrier| mbarrier.address != address);
+    }
+
+    fn mbarrier(&mut self, address: u64) -> usize {
+        if let Some(index) = self.mbarriers.iter().position(|mbarrier| mbarrier.address == address) {
+            return index;
+        }
+        let (row, known, position, complete) = Default::default();
+        self.mbarriers.push(Mbarrier { address, row, known, position, complete });
+        self.mbarriers.len() - 1
+    }
+
+    /// A thread arrives at an mbarrier: whoever sees the phase complete knows what the thread does.
+    pub fn arrive_at_mbarrier(&mut self, address: u64, thread: u32) {
+        let index = self.mbarrier(address);
+        let mut row = std::mem::take(&mut self.mbarriers[index].row);
+        let mut known = std::mem::take(&mut self.mbarriers[index].known);
+        self.gather(&mut row, thread);
+        self.gather_fences(&mut known, thread);
+        let position = self.positions[thread as usize];
+        let mbarrier = &mut self.mbarriers[index];
+        (mbarrier.row, mbarrier.known) = (row, known);
+        mbarrier.position = mbarrier.position.max(position);
+    }
+
+    /// A thread asks for an arrival after its copies.
+    pub fn promise_arrival(&mut self, address: u64, thread: u32) {
+        self.positions[thread as usize] += 1;
+        let (mut row, mut known) = (Vec::new(), Fenced::default());
+        self.gather(&mut row, thread);
+        self.gather_fences(&mut known, thread);
+        let position = self.positions[thread as usize];
+        self.promises.push(Promise { address, thread, row, known, position });
+    }
+
+    /// Such an arrival happens.
+    pub fn keep_promise(&mut self, address: u64, thread: u32) {
+        let of = |promise: &Promise| promise.address == address && promise.thread == thread;
+        let Some(index) = self.promises.iter().position(of) else { return };
+        let promise = self.promises.remove(index);
+        let index = self.mbarrier(address);
+        let mut known = std::mem::take(&mut self.mbarriers[index].known);
+        let threads = self.threads;
+        join(&mut known.known, &promise.known.known, threads);
+        for scope in 0..2 {
+            join(&mut known.released[scope], &promise.known.released[scope], threads);
+            join(&mut known.acquired[scope], &promise.known.acquired[scope], threads);
+        }
+        let mbarrier = &mut self.mbarriers[index];
+        mbarrier.known = known;
+        mbarrier.row.resize(threads as usize, 0);
+        mbarrier.row.iter_mut().zip(&promise.row).for_each(|(own, other)| *own = (*own).max(*other));
+        mbarrier.position = mbarrier.position.max(promise.position);
+    }
+
+    /// A phase is complete.
+    pub fn complete_mbarrier(&mut self, address: u64) {
+        let index = self.mbarrier(address);
+        let known = std::mem::take(&mut self.mbarriers[index].known);
+        let known = if self.fenced.is_empty() { known } else { self.ordered_fences(known) };
+        let mbarrier = &mut self.mbarriers[index];
+        let row = Rc::new(std::mem::take(&mut mbarrier.row));
+        mbarrier.complete = Some(Complete { row, known, position: std::mem::take(&mut mbarrier.position) });
+    }
+
+    /// A thread has seen that the phase before the one at hand is complete.
+    pub fn pass_mbarrier(&mut self, address: u64, thread: u32) {
+        let index = self.mbarrier(address);
+        let Some(Complete { row, known, position }) = self.mbarriers[index].complete.clone() else { return };
+        let thread = thread as usize;
+        self.positions[thread] = self.positions[thread].max(position);
+        if let Some(own) = self.rows.get(thread) {
+            let joined = match own {
+                None => row,
+                Some(own) => match &self.joined {
+                    // The lanes of a warp mostly knew the same.
+                    Some([one, other, both]) if Rc::ptr_eq(one, own) && Rc::ptr_eq(other, &row) => both.clone(),
+                    _ => {
+                        let both = union(own, &row);
+                        self.joined = Some([own.clone(), row, both.clone()]);
+                        both
+                    }
+                },
+            };
+            self.rows[thread] = Some(joined);
+            self.any_rows = true;
+        }
+        if !self.fenced.is_empty() {
+            let mut all = known;
+            self.gather_fences(&mut all, thread as u32);
+            // What the thread itself has picked up still waits for its fence.
+            let acquired = self.fenced[thread].acquired.clone();
+            all.acquired = acquired;
+            self.fenced[thread] = all;
+        }
+    }
+
+    // ---- copies -------------------------------------------------------------------------------------------
+
+    /// A thread waits for copies at an instruction.
+    pub fn wait_for_copies(&mut self, thread: u32, instruction: u32) {
+        // What waited before, an arrival for one, comes before the copies are done.
+        self.positions[thread as usize] += 1;
+        self.waits.resize(self.threads as usize, (0, 0));
+        self.waits[thread as usize] = (instruction, self.positions[thread as usize]);
+    }
+
+    /// The copy of a thread of this block as one that is done.
+    pub fn done(&self, copy: Stamp) -> Stamp {
+        let Some(thread) = self.thread_of(copy) else { return copy.begun() };
+        let begun = copy.begun().position;
+        // Done for those who see the arrival that comes after it, if the thread asked for one; else for itself.
+        let promised = |promise: &&Promise| promise.thread == thread && promise.position > begun;
+        let position = match self.promises.iter().filter(promised).map(|promise| promise.position).min() {
+            Some(position) => position,
+            None => self.positions[thread as usize],
+        };
+        Stamp { position, ..copy }
+    }
+
+    /// The last wait for copies of a copy's thread, if it came after the copy began.
+    pub fn last_wait(&self, copy: Stamp) -> Option<u32> {
+        let (instruction, position) = *self.waits.get(self.thread_of(copy)? as usize)?;
+        let after = match copy.is_in_flight() {
+            true => position > copy.begun().position,
+            // It's known only of the last one what it waited for.
+            false => position == copy.position,
+        };
+        after.then_some(instruction)
     }
 
     // ---- fences -------------------------------------------------------------------------------------------

@@ -16,6 +16,16 @@
 //! warp that pass a flag on untested; and what code would do that no thread came to in either run. The second run ends
 //! at the instruction limit without a finding, as waiting in reverse may be long without being endless.
 //!
+//! An asynchronous copy (`cp.async`) reads global and writes shared memory for its thread, but at any time between its
+//! instruction and the thread's wait. Whatever touches the same bytes meanwhile is a hazard, the thread's own accesses
+//! included, and no barrier helps. After the wait it's like any other access: other threads need a barrier as well. What
+//! a [`CopyState`] says of the copy tells the two mistakes apart. A copy that its thread never waits for is a finding of
+//! its own, whether anybody reads it or not.
+//!
+//! An mbarrier's arrivals and the tests that see their phase complete order accesses like a barrier of those threads.
+//! Arriving and asking are strong; the initialisation is an ordinary store, which a barrier must make known. Kernels with
+//! mbarriers run in both orders as well.
+//!
 //! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
 //! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
 //! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more. A flag in
@@ -39,7 +49,7 @@ mod table;
 
 use std::collections::HashMap;
 
-use super::{Access, GlobalRange, Observer, Place};
+use super::{Access, AsyncCopy, GlobalRange, MbarrierEvent, Observer, Place};
 use crate::decode::Module;
 use crate::decode::program::Scope;
 use crate::error::{AccessKind, LaunchError, LaunchErrorKind, MemorySpace, SourceLocation};
@@ -64,6 +74,8 @@ pub enum FindingKind {
     Uninitialised,
     /// An access past the end of an array in shared memory, in another array or in the padding between two.
     OutsideArray,
+    /// An asynchronous copy under way when its thread exits: nobody has waited for it.
+    CopyNeverAwaited,
     /// Threads of a block arrive at different barrier instructions for the same barrier.
     DifferentBarriers,
     /// Anything for which a launch without an observer stops: accesses outside every allocation, misaligned ones,
@@ -82,6 +94,32 @@ pub struct Incident {
     pub source: Option<SourceLocation>,
     /// The line in the PTX text.
     pub ptx_line: u32,
+    /// How far it is, if it's an asynchronous copy.
+    pub copy: Option<CopyState>,
+}
+
+impl Incident {
+    /// Whether it's an asynchronous copy that its thread hasn't waited for.
+    fn is_under_way(&self) -> bool {
+        matches!(self.copy, Some(CopyState::UnderWay { .. }))
+    }
+}
+
+/// How far an asynchronous copy is when something else touches its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyState {
+    /// It begins, and what it races with came before in this run; or that comes first in the program.
+    Begins,
+    /// It's under way: its thread hasn't waited for it.
+    UnderWay {
+        /// A wait of its thread that left it open, for instance one that lets too many groups go on.
+        left_open_at: Option<SourceLocation>,
+    },
+    /// Its thread has waited for it, but nothing orders others after that wait.
+    Awaited {
+        /// Where the thread waited.
+        at: Option<SourceLocation>,
+    },
 }
 
 /// The memory that an access was to.
@@ -103,6 +141,8 @@ pub struct Touched {
     pub length: Option<u64>,
     /// Where the kernel takes the array's address, that is, the source line that declares it.
     pub declared: Option<SourceLocation>,
+    /// The first thread's instruction uses it as an mbarrier.
+    pub mbarrier: bool,
 }
 
 /// A mistake, with the first of its occurrences.
@@ -198,7 +238,22 @@ impl Hazards {
     /// What was found, in the order in which it was found first; at most a thousand different findings.
     pub fn findings(mut self) -> Vec<Finding> {
         self.end_run();
-        self.united.into_list()
+        let mut findings = self.united.into_list();
+        // Copies of a thread into a place where one of its copies is still under way: where somebody reads what is under
+        // way, the wait that is missing there is the mistake.
+        let read: Vec<Incident> = findings
+            .iter()
+            .filter(|finding| finding.kind == FindingKind::ReadAfterWrite && finding.first.is_under_way())
+            .map(|finding| finding.first.clone())
+            .collect();
+        findings.retain(|Finding { kind, first, second, .. }| {
+            let own = second.as_ref().is_some_and(|second| {
+                second.copy.is_some() && (second.block, second.thread) == (first.block, first.thread)
+            });
+            let known = || read.iter().any(|read| (&read.source, read.ptx_line) == (&first.source, first.ptx_line));
+            !(*kind == FindingKind::WriteAfterWrite && own && first.is_under_way() && known())
+        });
+        findings
     }
 
     /// Adds what this run has found to what others have.
@@ -268,6 +323,22 @@ impl Hazards {
             rest -= 4;
             word += 1;
         }
+    }
+
+    /// The way in which the accesses of a kernel are kept.
+    fn keep(&self) -> Keep {
+        match (self.launch.table.fences, self.launch.table.partial) {
+            (true, _) => Keep::All,
+            (false, true) => Keep::OfBlock,
+            (false, false) => Keep::Two,
+        }
+    }
+
+    /// First address and length of the array that an instruction's address was made from.
+    fn bounds(&self, instruction: u32) -> Option<(u64, u64)> {
+        let array = self.launch.table.instructions[instruction as usize].array;
+        let array = self.launch.table.arrays.get(array as usize)?;
+        Some((u64::from(array.offset), u64::from(array.bytes)))
     }
 
     /// An access in shared memory whose address was made from one array and isn't inside it.
@@ -346,14 +417,29 @@ impl Launch {
             thread: place(thread, self.shape),
             source: info.source.clone(),
             ptx_line: info.ptx_line,
+            copy: None,
         }
+    }
+
+    /// How far a copy is; nothing of other accesses.
+    fn copy_state(&self, clocks: &Clocks, access: Racing) -> Option<CopyState> {
+        if !self.table.instructions[access.key.instruction as usize].copies {
+            return None;
+        }
+        let wait = clocks.last_wait(access.stamp);
+        let at = wait.and_then(|wait| self.table.instructions[wait as usize].source.clone());
+        Some(match access.stamp.is_in_flight() {
+            true => CopyState::UnderWay { left_open_at: at },
+            false => CopyState::Awaited { at },
+        })
     }
 
     /// The memory that `instruction` accessed.
     fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32) -> Touched {
         let access = self.table.instructions[instruction as usize].access;
+        let mbarrier = self.table.instructions[instruction as usize].mbarrier;
         let (array, start, length, declared) = Default::default();
-        let mut touched = Touched { space, address, bytes, access, array, start, length, declared };
+        let mut touched = Touched { space, address, bytes, access, array, start, length, declared, mbarrier };
         if space == MemorySpace::Shared {
             let made_from = self.table.instructions[instruction as usize].array as usize;
             let inside = |array: &crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();
@@ -397,9 +483,18 @@ fn add_race(
         (None, _) => Between::Blocks,
     };
     let done = earlier.stamp.round().cmp(&stamp.round());
-    let in_order = launch.table.comes_first(earlier.key.instruction, key.instruction, between, done);
+    // A copy that began before for sure, only isn't done.
+    let began = earlier.stamp.is_in_flight()
+        && (earlier.stamp.actor == stamp.actor || clocks.is_before(earlier.stamp.begun(), access.thread));
+    let in_order = began || launch.table.comes_first(earlier.key.instruction, key.instruction, between, done);
     let now = Racing { key, stamp };
     let (first, second) = if in_order { (earlier, now) } else { (now, earlier) };
+    let state = |racing: Racing, comes_first: bool| match launch.copy_state(clocks, racing) {
+        // What comes second, or happens now, begins.
+        Some(_) if !comes_first || !in_order => Some(CopyState::Begins),
+        state => state,
+    };
+    let states = [state(first, true), state(second, false)];
     let kind = match (first.key.writes, second.key.writes) {
         (true, true) => FindingKind::WriteAfterWrite,
         (true, false) => FindingKind::ReadAfterWrite,
@@ -411,18 +506,36 @@ fn add_race(
     // Actors are numbered from 1.
     let thread = |racing: Racing| racing.stamp.actor.wrapping_sub(1);
     let warp = |racing: Racing| (thread(racing) / threads, thread(racing) % threads / 32);
-    let telling = warp(first) != warp(second);
+    // Of a copy it should be known whether it was waited for.
+    let unclear = kind == FindingKind::ReadAfterWrite && states[0] == Some(CopyState::Begins);
+    let telling = (warp(first) != warp(second) || states[0].is_some()) && !unclear;
+    let [first_state, second_state] = states;
     findings.add(kind, (line(first), line(second)), 1, telling, |kind| {
         let bytes = first.key.bytes & second.key.bytes;
         let address = word * 4 + u64::from(bytes.trailing_zeros());
         Finding {
             kind,
-            first: launch.incident(first.stamp.actor, first.key.instruction),
-            second: Some(launch.incident(second.stamp.actor, second.key.instruction)),
+            first: Incident { copy: first_state, ..launch.incident(first.stamp.actor, first.key.instruction) },
+            second: Some(Incident {
+                copy: second_state,
+                ..launch.incident(second.stamp.actor, second.key.instruction)
+            }),
             touched: Some(launch.touched(space, address, bytes.count_ones(), first.key.instruction)),
             count: 0,
         }
     });
+}
+
+/// How the reads and the writes of copies are kept.
+fn copy_keys(instruction: u32) -> [Key; 2] {
+    let key = Key { instruction, bytes: 0, strength: 0, reads: true, writes: false };
+    [key, Key { reads: false, writes: true, ..key }]
+}
+
+/// Whether an access isn't inside an array.
+fn is_outside(address: u64, bytes: u64, start: u64, length: u64) -> bool {
+    let offset = address.wrapping_sub(start);
+    offset >= length || length - offset < bytes
 }
 
 /// The lanes of a mask, lowest first.
@@ -445,7 +558,7 @@ impl Observer for Hazards {
     }
 
     fn both_orders(&self) -> bool {
-        self.launch.table.fences && !self.ended
+        (self.launch.table.fences || self.launch.table.mbarriers) && !self.ended
     }
 
     fn block_begins(&mut self, block: u64, threads: u32) {
@@ -490,16 +603,11 @@ impl Observer for Hazards {
             MemorySpace::Local | MemorySpace::Parameter => return,
         };
         self.enter(place.block);
-        let Info { array, semantics, .. } = self.launch.table.instructions[place.instruction as usize];
-        let bounds = self.launch.table.arrays.get(array as usize).filter(|_| shared);
-        let bounds = bounds.map(|array| (u64::from(array.offset), u64::from(array.bytes)));
+        let Info { semantics, .. } = self.launch.table.instructions[place.instruction as usize];
+        let bounds = self.bounds(place.instruction).filter(|_| shared);
         let (reads, writes) = (access.kind != AccessKind::Write, access.kind != AccessKind::Read);
         let key = Key { instruction: place.instruction, bytes: 0, strength: semantics.scope as u8, reads, writes };
-        let keep = match (self.launch.table.fences, self.launch.table.partial) {
-            (true, _) => Keep::All,
-            (false, true) => Keep::OfBlock,
-            (false, false) => Keep::Two,
-        };
+        let keep = self.keep();
         let bytes = u64::from(access.bytes);
         let mut cursor = Cursor::NONE;
         let mut rest = access.lanes;
@@ -514,8 +622,7 @@ impl Observer for Hazards {
             let address = access.addresses[lane as usize];
             let mut lane = Lane { thread, stamp, shared, outside: false };
             if let Some((start, length)) = bounds {
-                let offset = address.wrapping_sub(start);
-                if offset >= length || length - offset < bytes {
+                if is_outside(address, bytes, start, length) {
                     lane.outside = true;
                     self.outside(lane, place.instruction, address, access.bytes);
                 }
@@ -544,6 +651,125 @@ impl Observer for Hazards {
                     semantics.scope,
                 );
             }
+        }
+    }
+
+    fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
+        self.enter(place.block);
+        let bounds = self.bounds(place.instruction);
+        let keep = self.keep();
+        let [read, write] = copy_keys(place.instruction);
+        let mut cursors = [Cursor::NONE; 2];
+        for lane in lanes_of(copy.lanes) {
+            let thread = place.warp * 32 + lane;
+            let clocks = &mut self.block.clocks;
+            clocks.positions[thread as usize] += 1;
+            let position = clocks.positions[thread as usize];
+            let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position }.in_flight();
+            let (source, destination) = (copy.sources[lane as usize], copy.destinations[lane as usize]);
+            if copy.readable >> lane & 1 != 0 && source < CONSTANT_WINDOW {
+                let bytes = u32::from(copy.source_bytes[lane as usize]);
+                let (whole, rest) = (bytes & !3, bytes & 3);
+                let lane = Lane { thread, stamp, shared: false, outside: false };
+                if whole > 0 {
+                    self.lane_access(lane, &mut cursors[0], source, whole, read, keep);
+                }
+                if rest > 0 {
+                    self.lane_access(lane, &mut cursors[0], source + u64::from(whole), rest, read, keep);
+                }
+            }
+            let mut lane = Lane { thread, stamp, shared: true, outside: false };
+            if let Some((start, length)) = bounds
+                && is_outside(destination, copy.bytes.into(), start, length)
+            {
+                lane.outside = true;
+                self.outside(lane, place.instruction, destination, copy.bytes);
+            }
+            self.lane_access(lane, &mut cursors[1], destination, copy.bytes, write, keep);
+        }
+    }
+
+    fn copies_awaited(&mut self, place: Place, lanes: u32) {
+        self.enter(place.block);
+        for lane in lanes_of(lanes) {
+            self.block.clocks.wait_for_copies(place.warp * 32 + lane, place.instruction);
+        }
+    }
+
+    fn copy_completes(&mut self, place: Place, copy: AsyncCopy<'_>) {
+        self.enter(place.block);
+        let [read, write] = copy_keys(place.instruction);
+        let mut cursors = [Cursor::NONE; 2];
+        let Hazards { block: Block { clocks, shared, .. }, global, .. } = self;
+        for lane in lanes_of(copy.lanes) {
+            let actor = clocks.first_actor.wrapping_add(place.warp * 32 + lane);
+            let (source, destination) = (copy.sources[lane as usize], copy.destinations[lane as usize]);
+            if copy.readable >> lane & 1 != 0 && source < CONSTANT_WINDOW {
+                let bytes = u64::from(copy.source_bytes[lane as usize]);
+                for word in 0..bytes.div_ceil(4) {
+                    let mask = if bytes - word * 4 >= 4 { 0xf } else { (1u8 << (bytes % 4)) - 1 };
+                    let key = Key { bytes: mask, ..read };
+                    global.land(clocks, &mut cursors[0], actor, source / 4 + word, key);
+                }
+            }
+            let key = Key { bytes: 0xf, ..write };
+            for word in 0..u64::from(copy.bytes / 4) {
+                shared.land(clocks, &mut cursors[1], actor, destination / 4 + word, key);
+            }
+        }
+    }
+
+    fn copy_abandoned(&mut self, place: Place, copy: AsyncCopy<'_>) {
+        self.enter(place.block);
+        let first_actor = self.block.clocks.first_actor;
+        let lines = (self.launch.table.instructions[place.instruction as usize].line, NOWHERE);
+        for lane in lanes_of(copy.lanes) {
+            let actor = first_actor.wrapping_add(place.warp * 32 + lane);
+            let address = copy.destinations[lane as usize];
+            let words = u64::from(copy.bytes / 4);
+            self.findings.add(FindingKind::CopyNeverAwaited, lines, words, true, |kind| Finding {
+                kind,
+                first: Incident {
+                    copy: Some(CopyState::UnderWay { left_open_at: None }),
+                    ..self.launch.incident(actor, place.instruction)
+                },
+                second: None,
+                touched: Some(self.launch.touched(MemorySpace::Shared, address, copy.bytes, place.instruction)),
+                count: 0,
+            });
+        }
+    }
+
+    fn mbarrier(&mut self, place: Place, lane: u32, address: u64, event: MbarrierEvent) {
+        self.enter(place.block);
+        let thread = place.warp * 32 + lane;
+        let keep = self.keep();
+        let clocks = &mut self.block.clocks;
+        let access = match event {
+            MbarrierEvent::Initialised | MbarrierEvent::Invalidated => {
+                clocks.renew_mbarrier(address);
+                Some((Scope::None, false, true))
+            }
+            MbarrierEvent::Arrives | MbarrierEvent::ArrivesAfterCopies => Some((Scope::Block, true, true)),
+            MbarrierEvent::Tested { .. } => Some((Scope::Block, true, false)),
+            MbarrierEvent::CopiesArrive | MbarrierEvent::Completed => None,
+        };
+        if let Some((scope, reads, writes)) = access {
+            clocks.positions[thread as usize] += 1;
+            let position = clocks.positions[thread as usize];
+            let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position };
+            let lane = Lane { thread, stamp, shared: true, outside: false };
+            let key = Key { instruction: place.instruction, bytes: 0, strength: scope as u8, reads, writes };
+            self.lane_access(lane, &mut Cursor::NONE.clone(), address, 8, key, keep);
+        }
+        let clocks = &mut self.block.clocks;
+        match event {
+            MbarrierEvent::Arrives => clocks.arrive_at_mbarrier(address, thread),
+            MbarrierEvent::ArrivesAfterCopies => clocks.promise_arrival(address, thread),
+            MbarrierEvent::CopiesArrive => clocks.keep_promise(address, thread),
+            MbarrierEvent::Completed => clocks.complete_mbarrier(address),
+            MbarrierEvent::Tested { over: true } => clocks.pass_mbarrier(address, thread),
+            _ => {}
         }
     }
 
@@ -612,6 +838,7 @@ impl Observer for Hazards {
                 thread: error.thread,
                 source: error.source.as_deref().cloned(),
                 ptx_line: error.ptx_line,
+                copy: None,
             },
             second: None,
             touched: memory

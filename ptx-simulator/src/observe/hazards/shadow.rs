@@ -323,6 +323,32 @@ impl Shadow {
         page.classes[cursor.class as usize].note(clocks, access.thread, access.stamp, index, keep);
     }
 
+    /// Takes note that an asynchronous copy of a thread is done: what it did to a word counts as done now.
+    #[inline(always)]
+    pub fn land(&mut self, clocks: &Clocks, cursor: &mut Cursor, actor: u32, word: u64, key: Key) {
+        let number = word / PAGE_WORDS as u64;
+        if cursor.number != number || cursor.bytes != key.bytes {
+            *cursor = self.find(number, key);
+        }
+        let index = word as usize % PAGE_WORDS;
+        let page = &mut self.pages[cursor.page as usize];
+        let class = &mut page.classes[cursor.class as usize];
+        let slot = &mut class.slots[index];
+        let this = |stamp: &&mut Stamp| stamp.actor == actor && stamp.is_in_flight();
+        if let Some(stamp) = [&mut slot.first, &mut slot.second].into_iter().find(this) {
+            *stamp = clocks.done(*stamp);
+            let position = stamp.position;
+            if key.writes
+                && let Some(written_at) = &mut page.written_at
+            {
+                written_at[index] = position;
+            }
+        } else if let Some(more) = class.more.get_mut(&(index as u16)) {
+            // It raced already. What isn't known exactly any more is left out.
+            more.runs.retain(|run| !(run.first.is_in_flight() && run.stamps().any(|stamp| stamp.actor == actor)));
+        }
+    }
+
     /// Looks for what an access races with, and for bytes that nobody has written.
     #[inline(never)]
     fn look(&mut self, clocks: &Clocks, cursor: Cursor, access: &Access, racing: &mut dyn FnMut(Racing)) {
@@ -408,7 +434,10 @@ impl Page {
             // Strong in the block is weak for other blocks.
             let weak = |other: Stamp| strength == 0 || clocks.thread_of(other).is_none();
             let races = |other: &Stamp| {
-                other.actor != 0 && other.actor != stamp.actor && weak(*other) && !clocks.is_before(*other, thread)
+                other.actor != 0
+                    && (other.actor != stamp.actor || other.is_in_flight())
+                    && weak(*other)
+                    && !clocks.is_before(*other, thread)
             };
             let more = || class.more.get(&(index as u16)).and_then(|more| more.racing(clocks, thread, stamp, weak));
             if let Some(other) = [slot.first, slot.second].into_iter().find(races).or_else(more) {

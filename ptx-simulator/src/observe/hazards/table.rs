@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::quick::QuickMap;
-use crate::decode::program::{BarrierKind, Instruction, NONE, Operation, Program, Semantics};
+use crate::decode::program::{BarrierKind, Instruction, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics};
 use crate::decode::{Module, SharedArray};
 use crate::error::{AccessKind, SourceLocation};
 
@@ -33,6 +33,10 @@ pub struct Info {
     pub access: AccessKind,
     pub semantics: Semantics,
     pub barrier: Option<BarrierInfo>,
+    /// It begins asynchronous copies.
+    pub copies: bool,
+    /// It uses an mbarrier.
+    pub mbarrier: bool,
 }
 
 /// What an instruction does that isn't an access or a barrier.
@@ -76,6 +80,8 @@ pub struct Table {
     pub fences: bool,
     /// Barriers of the kernel may order some threads of a block and not others.
     pub partial: bool,
+    /// The kernel has mbarriers.
+    pub mbarriers: bool,
     successors: Vec<Vec<u32>>,
     /// Whether an instruction ends what [`Between::Threads`] and [`Between::Lanes`] look at.
     cuts: Vec<(bool, bool)>,
@@ -96,7 +102,7 @@ impl Table {
     fn of(module: &Module, program: &Program, arrays: Vec<SharedArray>) -> Table {
         let mut lines: HashMap<(u32, u32, u32), u32> = HashMap::new();
         let mut instructions: Vec<Info> = Vec::new();
-        let (mut fences, mut partial) = (false, false);
+        let (mut fences, mut partial, mut mbarriers) = (false, false, false);
         for (index, (instruction, place)) in program.code.iter().zip(&program.places).enumerate() {
             let key = if place.file > 0 { (place.file, place.line, place.column) } else { (0, place.ptx_line, 0) };
             let next = lines.len() as u32;
@@ -110,18 +116,29 @@ impl Table {
                 _ => None,
             };
             partial |= barrier.is_some_and(|barrier| barrier.counted);
-            partial |= matches!(instruction.operation, Operation::WarpBarrier { .. });
+            let mbarrier = matches!(instruction.operation, Operation::Mbarrier(_));
+            mbarriers |= mbarrier;
+            partial |= mbarrier || matches!(instruction.operation, Operation::WarpBarrier { .. });
             let array = program.origins.get(index).copied().unwrap_or(NONE);
             let source = module.source(*place);
             let access = match instruction.operation {
-                Operation::Store(_) => AccessKind::Write,
+                Operation::Store(_) | Operation::AsyncCopy(_) => AccessKind::Write,
                 Operation::Atomic(_) => AccessKind::Atomic,
+                Operation::Mbarrier(mbarrier) => match mbarrier.kind {
+                    MbarrierKind::Initialise => AccessKind::Write,
+                    MbarrierKind::TestState | MbarrierKind::TestParity => AccessKind::Read,
+                    _ => AccessKind::Atomic,
+                },
                 _ => AccessKind::Read,
             };
-            instructions.push(Info { ptx_line: place.ptx_line, source, line, array, access, semantics, barrier });
+            let copies = matches!(instruction.operation, Operation::AsyncCopy(_));
+            let ptx_line = place.ptx_line;
+            instructions.push(Info { ptx_line, source, line, array, access, semantics, barrier, copies, mbarrier });
         }
         let step = |(index, instruction): (usize, &Instruction)| match instruction.operation {
-            Operation::Branch { target } if target as usize <= index => Step::Back,
+            Operation::Branch { target } if target as usize <= index => {
+                if only_asks(&program.code[target as usize..index]) { Step::None } else { Step::Back }
+            }
             Operation::Nothing if instructions[index].semantics.fence => Step::Fence,
             _ => Step::None,
         };
@@ -137,7 +154,12 @@ impl Table {
             .collect();
         let successors = (0..program.code.len()).map(|index| successors(program, index, &returns)).collect();
         let cuts = program.code.iter().map(|instruction| {
-            let block = matches!(instruction.operation, Operation::Barrier(_));
+            let waits =
+                |mbarrier: &Mbarrier| matches!(mbarrier.kind, MbarrierKind::TestState | MbarrierKind::TestParity);
+            let block = match &instruction.operation {
+                Operation::Mbarrier(mbarrier) => waits(mbarrier),
+                operation => matches!(operation, Operation::Barrier(_)),
+            };
             (block, block || matches!(instruction.operation, Operation::WarpBarrier { .. }))
         });
         Table {
@@ -148,6 +170,7 @@ impl Table {
             declared,
             fences,
             partial,
+            mbarriers,
             successors,
             reached: QuickMap::default(),
             paths: QuickMap::default(),
@@ -155,15 +178,14 @@ impl Table {
     }
 
     /// Whether the first of two accesses of different threads comes first in the program. Where the code alone doesn't
-    /// say, as in a loop without a barrier, `earlier` compares the rounds of loops that the threads have done; within a
-    /// round, and in branches that exclude each other, the source's order counts.
+    /// say, as in a loop without a barrier, or in branches that exclude each other, `earlier` compares the rounds of loops
+    /// that the threads have done; within a round the source's order counts.
     pub fn comes_first(&mut self, first: u32, second: u32, between: Between, earlier: Ordering) -> bool {
         let path = if first == second { Path::Both } else { self.path(first, second, between) };
         match path {
             Path::Forward => true,
             Path::Backward => false,
-            Path::Both => earlier.then_with(|| self.source_order(first, second)).is_le(),
-            Path::None => self.source_order(first, second).is_le(),
+            Path::Both | Path::None => earlier.then_with(|| self.source_order(first, second)).is_le(),
         }
     }
 
@@ -222,6 +244,19 @@ impl Table {
         });
         set[to as usize / 64] >> (to % 64) & 1 != 0
     }
+}
+
+/// Whether a loop does no more than to ask an mbarrier again: its rounds say nothing about how far the thread is.
+fn only_asks(code: &[Instruction]) -> bool {
+    let does = |instruction: &Instruction| {
+        let operation = &instruction.operation;
+        matches!(operation, Operation::Load(_) | Operation::Store(_) | Operation::Atomic(_) | Operation::AsyncCopy(_))
+    };
+    let asks = |instruction: &Instruction| match &instruction.operation {
+        Operation::Mbarrier(mbarrier) => matches!(mbarrier.kind, MbarrierKind::TestState | MbarrierKind::TestParity),
+        _ => false,
+    };
+    code.iter().any(asks) && !code.iter().any(does)
 }
 
 /// Where execution may go on. A function may return to any call.
