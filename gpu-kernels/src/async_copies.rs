@@ -1,25 +1,83 @@
-//! # Lesson 15: copies that don't pass through registers
+//! # Lesson 15: copies that pass no register
+//!
+//! In [`double_buffered`](crate::double_buffered) a thread is what stands between the two memories: it loads its share of
+//! the next tiles into registers, keeps it there during the products, and stores it to shared memory. GPUs of compute
+//! capability 8.0 and later can do without: `cp.async` copies 4, 8 or 16 bytes from global to shared memory, and the
+//! thread that asks for it goes on at once. This is [`warp_tiled`](crate::warp_tiled) with such copies, and nothing else.
+//!
+//! | a thread, in one step | `warp_tiled` | here |
+//! |---|---|---|
+//! | loads from global memory | 2, of 16 bytes | |
+//! | stores to shared memory | 4 of 4 bytes, 1 of 16 | |
+//! | copies | | 4 of 4 bytes, 1 of 16 |
+//! | registers for what is on its way | 8 | **0** |
+//!
+//! ## When is it there?
+//!
+//! Nobody knows until somebody asks. A thread's copies since the last `commit_group` are a *group*, and `wait_group::<0>`
+//! waits until none of this thread's groups is on its way any more. That makes the thread's own copies visible to the
+//! thread itself. The tiles come from everybody's copies, so a barrier is needed besides, and after the wait:
+//!
+//! ```text
+//!   wait_group     mine are here
+//!   barrier        everybody's are here, since everybody has waited; and everybody is through with the step before
+//!   start copies   into the stage that the step before has read
+//!   multiply       meanwhile
+//! ```
+//!
+//! Without the wait a thread reads what isn't there yet. With barrier and wait exchanged it knows of its own copies only.
+//! Either often goes well, since a step is longer than a copy takes; `check` finds both. One barrier a step is still
+//! enough. It parts everybody's reading in step s - 1 from the copies into the same stage in step s.
+//!
+//! ## A copy is a copy
+//!
+//! It moves bytes as they are, so a vector of A can't be laid across four rows of the transposed tile in passing. A comes
+//! element by element: a warp takes 8 neighbours, a sector, in each of 4 rows, and lays them down in 8 rows of 132 words.
+//! Element (i, row) is in bank (4 i + row) modulo 32: 32 different ones. B comes in vectors where rows are aligned and
+//! element by element where they aren't; for A it makes no difference.
+//!
+//! Nor can a register be set to zero at an edge any more. Instead a copy has a second size, how many bytes are really
+//! read; the rest are zeros. With 0 nothing is read, whatever the address. So what lies past the end of k is a copy like
+//! any other, without a branch. Past the lower and the right edge zeros aren't even needed: such elements of A and of B
+//! only meet outputs that don't exist either. There a thread copies the last row, or the last columns, once more.
+//!
+//! ## Addresses
+//!
+//! Copies take addresses in shared memory as the GPU has them, 32 bits wide. A *stage* is such an address: A's tile lies
+//! there, B's behind it, and the step's two stages change places by exchanging two numbers.
+//!
+//! ## What limits it next
+//!
+//! The loop has as many instructions on an H200 as `warp_tiled`'s, about 600 for 512 multiply-adds: what the copies save,
+//! four addresses in four rows of A cost. What is gained is registers, and freedom: a copy can be on its way for as long as
+//! one likes, at the price of shared memory alone. [`multi_stage`](crate::multi_stage) makes use of it.
+//!
+//! ## Measured
+//!
+//! On an H200 [H200: async_copies TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS (f32
+//! without TF32) in the same run; [through registers](crate::warp_tiled): [H200] and [H200].
 
-use kernel_common::copies::{commit_group, copy_vector_or_zeros, copy_word_or_zeros, wait_group};
-use kernel_common::vectors::{kept, shared_address};
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
-use crate::vector_loads::{multiply, Matrices, DEPTH, GROUP, ROW_A, THREADS, TILE, OUTPUTS};
+use crate::vector_loads::{multiply, Matrices, DEPTH, GROUP, OUTPUTS, ROW_A, THREADS, TILE};
 use crate::warp_tiled::{place, COLUMNS_APART, ROWS_APART};
 use cuda_std::*;
+use kernel_common::copies::{commit_group, copy_vector_or_zeros, copy_word_or_zeros, wait_group};
+use kernel_common::vectors::{kept, shared_address};
 
-/// Pairs of tiles in shared memory: one to read from, one to write to.
+/// Pairs of tiles in shared memory: one to read from, one to copy to.
 pub const STAGES: usize = 2;
-/// Bytes of a tile of A in shared memory.
-const TILE_A: u32 = (DEPTH * ROW_A * size_of::<f32>()) as u32;
+/// Bytes of A's tile, from the beginning of a stage.
+const BYTES_A: u32 = (DEPTH * ROW_A) as u32 * WORD;
 /// Bytes of a stage: A's tile, and B's behind it.
-const STAGE: u32 = TILE_A + (DEPTH * TILE * size_of::<f32>()) as u32;
-const WORDS: usize = STAGES * STAGE as usize / size_of::<f32>();
+pub(crate) const STAGE: u32 = BYTES_A + (DEPTH * TILE) as u32 * WORD;
+/// Bytes of an element.
+pub(crate) const WORD: u32 = size_of::<f32>() as u32;
 
 /// What the host needs to know to launch [`async_copies`].
 pub const KERNEL: Kernel = Kernel {
     name: "async_copies",
-    title: "copies from global to shared memory that pass no registers",
+    title: "copies from global to shared memory that pass no register, two stages",
     entry: "async_copies",
     architecture: Architecture::Compute80,
     precision: Precision::F32,
@@ -44,46 +102,54 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
 pub unsafe fn async_copies(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
-    let tiles = shared_array![f32; WORDS];
+    let stages = shared_array![f32; STAGES * STAGE as usize / size_of::<f32>()];
     let matrices = Matrices { a, b, c, m, n, k };
     if matrices.are_aligned() {
-        pipeline::<true>(&matrices, tiles);
+        pipeline::<true>(&matrices, stages);
     } else {
-        pipeline::<false>(&matrices, tiles);
+        pipeline::<false>(&matrices, stages);
     }
 }
 
-/// The kernel's work, with 16-byte copies and stores in global memory or without.
+/// The kernel's work, with 16-byte copies of B and stores of C or without.
 #[inline(always)]
-unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, tiles: *mut f32) {
+unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, stages: *mut f32) {
     let first = first_element(TILE, TILE);
-    let (y, x) = place();
+    let place = place();
+    let first_stage = shared_address(stages);
     let mut copies = Copies::<TILE, TILE, DEPTH, ALIGNED>::new(matrices, first);
-    let stages = shared_address(tiles);
-    copies.start(stages);
+    copies.start(first_stage);
 
     let mut sums = [[0.0; OUTPUTS]; OUTPUTS];
-    let (mut present, mut next) = (stages, stages + STAGE);
+    let (mut present, mut next) = (first_stage, first_stage + STAGE);
     while copies.had_more(1) {
-        // This thread's copies of this step's tiles have arrived; after the barrier, everybody's have. It also says
-        // that everybody is through with the step before, and with the stage that it read.
+        // This thread's copies are here; after the barrier, everybody's.
         wait_group::<0>();
         thread::sync_threads();
 
-        // Into that stage, while the products are computed. After the last step there's nothing left to copy.
+        // Into the stage that everybody has read before the barrier, while the products are computed. After the last
+        // tiles it's zeros that come, and nobody reads them.
         copies.start(next);
 
-        let tile_a = tiles.add((present - stages) as usize / size_of::<f32>());
-        let tile_b = tile_a.add(DEPTH * ROW_A);
-        multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), &mut sums);
+        multiply_stage(stages.add((present - first_stage) as usize / size_of::<f32>()), place, &mut sums);
         (present, next) = (next, present);
     }
+    // No copy may still be on its way when the block's shared memory becomes another block's.
     wait_group::<0>();
-    matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
+    matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + place.0, first.1 + place.1), &sums);
 }
 
-/// Bytes of an element.
-pub(crate) const WORD: u32 = size_of::<f32>() as u32;
+/// Adds the products of the tiles in a stage, for a thread whose outputs begin at (`y`, `x`) of the block's tile.
+///
+/// # Safety
+///
+/// `stage` must point to the stage, and its tiles must be there.
+#[inline(always)]
+pub(crate) unsafe fn multiply_stage(stage: *const f32, (y, x): (usize, usize), sums: &mut [[f32; OUTPUTS]; OUTPUTS]) {
+    let (tile_a, tile_b) = (stage, stage.add(DEPTH * ROW_A));
+    multiply::<ROWS_APART, COLUMNS_APART>(tile_a.add(y), tile_b.add(x), sums);
+}
+
 /// Neighbours in a row of A that go to neighbouring lanes: 32 bytes, a sector.
 const SECTOR: usize = 8;
 /// The most rows of A's tile that a thread has elements of.
