@@ -6,7 +6,7 @@
 //! | N = 512 | tiles | multiprocessors at work | outputs of each of 256 threads | reads for a multiply-add |
 //! |---|---|---|---|---|
 //! | 128 x 256 | 8 | 6 % | 16 x 8 | 6 / 128 |
-//! | 32 x 64 | 128 | 97 % | 8 x 1 or 4 x 2 | 3 / 8 |
+//! | 32 x 64 | 128 | 97 % | 8 x 1 | 3 / 8 |
 //! | 32 x 64, k shared out | 128 | 97 % | **8 x 8** | 4 / 64 |
 //!
 //! In the second row a thread has next to nothing to do, and reads shared memory for every third multiply-add: with small

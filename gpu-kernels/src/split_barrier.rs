@@ -54,7 +54,7 @@
 //!
 //! ## What limits it next
 //!
-//! The instructions that aren't multiply-adds, 8 of 100, and now and then a multiply-add whose three operands come from two
+//! The instructions that aren't multiply-adds, 9 of 100, and now and then a multiply-add whose three operands come from two
 //! banks of registers. More than this a kernel can only gain in what it knows of the product: which tiles are computed at
 //! the same time ([`block_order`](crate::block_order)), and what to do with a small one ([`k_slices`](crate::k_slices)).
 //!
