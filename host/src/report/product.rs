@@ -58,7 +58,7 @@ impl ProductReport {
             simulated: device.kind == DeviceKind::Simulator,
             grid: (product.kernel.launch_shape)(m, n, k).map(|shape| shape.grid),
             block: product.kernel.block,
-            shared_bytes: product.kernel.shared_bytes,
+            shared_bytes: product.kernel.shared_bytes_per_block(),
             seconds: product.time.as_secs_f64(),
             launches: product.launches,
             multiply_adds_per_second: product.multiply_adds_per_second(k),
