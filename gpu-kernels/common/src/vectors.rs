@@ -23,6 +23,39 @@ pub fn dynamic_shared_memory() -> u32 {
     address
 }
 
+/// The address of a shared array, such as `shared_array!` of cuda_std reserves.
+#[inline(always)]
+pub fn shared_address<T>(array: *const T) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let address: u64;
+        // SAFETY: it computes a number from a number.
+        unsafe {
+            core::arch::asm!("cvta.to.shared.u64 {}, {};", out(reg64) address, in(reg64) array,
+                options(pure, nomem, nostack))
+        };
+        address as u32
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        array.addr() as u32
+    }
+}
+
+/// The same pointer, of which the compiler no longer knows how it came about: a loop that moves it on keeps it in
+/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every turn.
+#[inline(always)]
+pub fn kept<T>(pointer: *const T) -> *const T {
+    #[allow(unused_mut)]
+    let mut same = pointer;
+    // SAFETY: it copies a pointer.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("mov.b64 {}, {};", out(reg64) same, in(reg64) pointer, options(pure, nomem, nostack))
+    };
+    same
+}
+
 /// Loads 16 bytes of shared memory.
 ///
 /// # Safety

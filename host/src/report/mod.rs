@@ -67,7 +67,7 @@ impl KernelRow {
             precision: kernel.precision.name(),
             tile: [kernel.tile.m, kernel.tile.n, kernel.tile.k],
             block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
+            shared_bytes: kernel.shared_bytes_per_block(),
             architecture: kernel.architecture.name(),
             compute_capability: format!("{major}.{minor}"),
         }
