@@ -99,6 +99,7 @@ pub unsafe fn general_tiled(call: Call) {
     let first_row = block / block_columns * TILE as u32;
     let first_column = block % block_columns * TILE as u32;
     let (a, b, c) = call.matrices(thread::block_idx_z());
+    let (a, b, c) = (in_global_memory(a), in_global_memory(b), in_global_memory(c).cast_mut());
 
     let thread = thread::thread_idx_x() as usize;
     let (x, y) = (thread % SIDE, thread / SIDE);
@@ -130,6 +131,15 @@ pub unsafe fn general_tiled(call: Call) {
             }
         }
     }
+}
+
+/// The same pointer, of which the compiler then knows that it points to global memory. It knows that of a pointer which
+/// is a kernel's parameter, but not of one that comes in a struct or from a list, and would have every load find out.
+#[inline(always)]
+unsafe fn in_global_memory(pointer: *const f32) -> *const f32 {
+    #[cfg(target_arch = "nvptx64")]
+    core::hint::assert_unchecked(ptr::is_in_address_space(pointer, ptr::AddressSpace::Global));
+    pointer
 }
 
 /// Loads a tile of TILE outputs (rows of A, or columns of B) by DEPTH places along K, with zeros where the matrix has no
