@@ -1,6 +1,6 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{Architecture, KERNELS, Kernel, Signature};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -60,9 +60,10 @@ impl Plan {
 
     /// The order in which the products of an element are added up.
     pub fn order(&self) -> Order {
-        match self.kernel.signature {
-            Signature::Plain => Order::Ascending,
-            Signature::Call => Order::Any,
+        // The later lessons share K out over warps, and so do production kernels.
+        match (self.kernel.signature, self.kernel.architecture) {
+            (Signature::Plain, Architecture::Compute70) => Order::Ascending,
+            _ => Order::Any,
         }
     }
 }
@@ -116,6 +117,18 @@ pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kerne
         Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
         _ => kernel,
     }
+}
+
+/// Every plan for a product that may be worth its while, the likeliest first: [`plan`]'s own, then those that `tune`
+/// compares it with.
+pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
+    let own = plan(problem, machine);
+    let can = |kernel: &&Kernel| {
+        kernel.architecture.compute_capability() <= machine.compute_capability
+            && (problem.plain || kernel.signature == Signature::Call)
+            && kernel.name != own.kernel.name
+    };
+    std::iter::once(own).chain(KERNELS.iter().filter(can).map(Plan::new)).collect()
 }
 
 /// A kernel name that is in no list.
