@@ -3,15 +3,18 @@
 
 mod common;
 
+use gpu_kernels::general_tiled;
 use host::{
     device::{Device, DeviceBuffer, DeviceError, DeviceSelector},
     gemm::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, Gemm, GemmError, MatrixList, MatrixListMut,
     },
     matrix,
+    plan::Plan,
     verify::{self, Order},
 };
 use ndarray::{Array2, ArrayView2, ShapeBuilder, array, s};
+use production_kernels::FAMILIES;
 use proptest::prelude::*;
 
 /// What buffers hold where no matrix is: a NaN that is in no input, so that reading it shows in the product.
@@ -203,8 +206,8 @@ fn case() -> impl Strategy<Value = Case> {
         })
 }
 
-/// Computes the case and compares every element.
-fn check(gemm: &Gemm, case: &Case) {
+/// Computes the case, as `plan` says or as the library likes, and compares every element.
+fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) {
     let Case { m, n, k, alpha, beta, places, batch, count, shared, seed } = case.clone();
     let device = gemm.device();
     let matrices = |number: u64, count: usize, (rows, columns): (usize, usize)| -> Vec<_> {
@@ -234,7 +237,10 @@ fn check(gemm: &Gemm, case: &Case) {
         (Batch::Listed, [false, false]) => gemm.product(&a_list, &b_list),
         (Batch::Listed, [true, false]) => gemm.product(a.matrix(&a_buffer, 0), &b_list),
     };
-    let product = product.alpha(alpha).beta(beta);
+    let mut product = product.alpha(alpha).beta(beta);
+    if let Some(plan) = plan {
+        product = product.with_plan(plan);
+    }
     match batch {
         Batch::None => product.enqueue_into(c.matrix_mut(&mut c_buffer)).unwrap(),
         Batch::Strided => product.enqueue_into(c.batch_mut(&mut c_buffer)).unwrap(),
@@ -259,7 +265,28 @@ proptest! {
     #[test]
     fn every_product_that_blas_knows_is_right_and_nothing_else_is_touched(case in case()) {
         for gemm in gemms() {
-            check(&gemm, &case);
+            check(&gemm, &case, None);
+        }
+    }
+}
+
+/// A kernel that takes everything, and how often K is split for it.
+fn plan() -> impl Strategy<Value = Plan> {
+    let kernels = FAMILIES.iter().map(|family| (&family.kernels[0], true)).chain([(&general_tiled::KERNEL, false)]);
+    let kernels: Vec<_> = kernels.collect();
+    (prop::sample::select(kernels), prop::sample::select(vec![1u32, 1, 2, 3, 7, 40]), 1..9u32).prop_map(
+        |((kernel, can_be_split), splits, group)| Plan { kernel, splits: if can_be_split { splits } else { 1 }, group },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_general_kernel_is_right_for_every_product(case in case(), plan in plan(), deep in prop::bool::weighted(0.2)) {
+        let case = if deep { Case { k: 10 * case.k, ..case } } else { case };
+        for gemm in gemms() {
+            check(&gemm, &case, Some(plan));
         }
     }
 }

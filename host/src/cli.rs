@@ -43,7 +43,7 @@ impl Common {
 pub enum Command {
     /// The main job, with another size, kernel or seed.
     Run(RunArguments),
-    /// Multiply two matrices from .npy files: C = A B.
+    /// Multiply matrices from .npy files: C = A B, or alpha op(A) op(B) + beta C.
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
@@ -120,15 +120,35 @@ impl Default for RunArguments {
 
 #[derive(Debug, Args)]
 pub struct GemmArguments {
-    /// A, an m x k matrix of float32 in a .npy file.
+    /// A, an m x k matrix of float32 in a .npy file (k x m with --trans-a).
     pub a: PathBuf,
 
-    /// B, a k x n matrix of float32 in a .npy file.
+    /// B, a k x n matrix of float32 in a .npy file (n x k with --trans-b).
     pub b: PathBuf,
 
     /// Where to write C, m x n, as .npy.
     #[arg(short, long, value_name = "C")]
     pub output: PathBuf,
+
+    /// The factor of the product.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub alpha: f32,
+
+    /// The factor of what C holds before; 1 if left out and --c is given.
+    #[arg(long, allow_negative_numbers = true)]
+    pub beta: Option<f32>,
+
+    /// What C holds before, an m x n matrix in a .npy file, which may be the output.
+    #[arg(long, value_name = "C0")]
+    pub c: Option<PathBuf>,
+
+    /// Multiply A's transpose.
+    #[arg(long)]
+    pub trans_a: bool,
+
+    /// Multiply by B's transpose.
+    #[arg(long)]
+    pub trans_b: bool,
 
     /// The kernel (see list); chosen for the shape if left out.
     #[arg(long)]

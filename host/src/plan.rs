@@ -1,8 +1,9 @@
 //! Which kernel for which product.
 
 use gpu_kernels::{KERNELS, Kernel, Signature};
+use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
-use crate::device::Machine;
+use crate::{device::Machine, verify::Order};
 
 /// What of a product decides which kernel suits it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,25 +52,70 @@ impl Plan {
     pub fn new(kernel: &'static Kernel) -> Plan {
         Plan { kernel, splits: 1, group: 1 }
     }
+
+    /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
+    pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
+        self.kernel.blocks(m, n, k) * u64::from(self.splits)
+    }
+
+    /// The order in which the products of an element are added up.
+    pub fn order(&self) -> Order {
+        match self.kernel.signature {
+            Signature::Plain => Order::Ascending,
+            Signature::Call => Order::Any,
+        }
+    }
 }
 
 /// The plan for a product when its caller has none.
-pub fn plan(problem: &Problem, _machine: Machine) -> Plan {
-    let kernel =
-        if problem.plain { choose(problem.m, problem.n, problem.k) } else { &gpu_kernels::general_tiled::KERNEL };
-    Plan::new(kernel)
+pub fn plan(problem: &Problem, machine: Machine) -> Plan {
+    if machine.compute_capability < (8, 0) {
+        let general = &gpu_kernels::general_tiled::KERNEL;
+        return Plan::new(if problem.plain { choose(problem.m, problem.n, problem.k) } else { general });
+    }
+    let Problem { m, n, k, batch, .. } = *problem;
+    let tiles = |family: &Family| m.div_ceil(family.tile.m as usize) * n.div_ceil(family.tile.n as usize) * batch;
+    let enough = machine.multiprocessors as usize;
+    let family = FAMILIES.iter().find(|family| tiles(family) >= enough).unwrap_or(&FAMILIES[FAMILIES.len() - 1]);
+    let splits = (enough / tiles(family).max(1)).min(k / 256).clamp(1, 64);
+    let kernel = family.kernel(copying_of_a(problem.a), copying_of_b(problem.b));
+    Plan { kernel, splits: splits as u32, group: 8 }
 }
 
-/// Every plan for a product that may be worth its while, the likeliest first: [`plan`]'s own, then those that `tune`
-/// compares it with.
-pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
-    let own = plan(problem, machine);
-    let can = |kernel: &&Kernel| {
-        kernel.architecture.compute_capability() <= machine.compute_capability
-            && (problem.plain || kernel.signature == Signature::Call)
-            && kernel.name != own.kernel.name
-    };
-    std::iter::once(own).chain(KERNELS.iter().filter(can).map(Plan::new)).collect()
+/// How A is copied, whose rows lie along K.
+pub(crate) fn copying_of_a(a: Layout) -> Copying {
+    match a {
+        Layout { by_columns: false, .. } => Copying::AlongK,
+        Layout { aligned: true, .. } => Copying::Vectors,
+        Layout { .. } => Copying::Words,
+    }
+}
+
+/// How B is copied, whose columns lie along K.
+pub(crate) fn copying_of_b(b: Layout) -> Copying {
+    copying_of_a(Layout { by_columns: !b.by_columns, ..b })
+}
+
+/// The family of a production kernel, and how that kernel copies A and B; `None` for other kernels.
+pub(crate) fn family_of(kernel: &Kernel) -> Option<(&'static Family, (Copying, Copying))> {
+    FAMILIES.iter().find_map(|family| {
+        let at = family.kernels.iter().position(|known| known.entry == kernel.entry)?;
+        Some((family, WAYS[at]))
+    })
+}
+
+/// Whether matrices that lie so can be multiplied by `kernel`, as far as it's a production kernel.
+pub fn suits(kernel: &Kernel, a: Layout, b: Layout) -> bool {
+    let suits = |way: Copying, best: Copying| way == best || (way, best) == (Copying::Words, Copying::Vectors);
+    family_of(kernel).is_none_or(|(_, (way_a, way_b))| suits(way_a, copying_of_a(a)) && suits(way_b, copying_of_b(b)))
+}
+
+/// `kernel` if it can multiply matrices that lie so, else the one of its family that can.
+pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kernel {
+    match family_of(kernel) {
+        Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
+        _ => kernel,
+    }
 }
 
 /// A kernel name that is in no list.

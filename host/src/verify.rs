@@ -115,7 +115,7 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
 pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
     assert_eq!(a.ncols(), b.nrows(), "the columns of A must equal the rows of B");
     let (m, n, k) = (a.nrows(), b.ncols(), a.ncols());
-    let b = b.mapv(f64::from);
+    let b = b.as_standard_layout().mapv(f64::from);
     let mut product = Array2::<f64>::zeros((m, n));
     let mut tolerance = Array2::<f64>::zeros((m, n));
     let growth = (k as f64 * UNIT_ROUNDOFF).exp();

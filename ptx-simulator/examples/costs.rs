@@ -69,7 +69,7 @@ fn extents(text: &str) -> Result<[u32; 3], Box<dyn Error>> {
     Ok(extents)
 }
 
-fn kinds(counts: &Counts) -> [(&'static str, Traffic); 6] {
+fn kinds(counts: &Counts) -> [(&'static str, Traffic); 8] {
     [
         ("shared loads", counts.shared_loads),
         ("shared stores", counts.shared_stores),
@@ -77,6 +77,8 @@ fn kinds(counts: &Counts) -> [(&'static str, Traffic); 6] {
         ("global loads", counts.global_loads),
         ("global stores", counts.global_stores),
         ("global atomics", counts.global_atomics),
+        ("copies, shared", counts.shared_copies),
+        ("copies, global", counts.global_copies),
     ]
 }
 

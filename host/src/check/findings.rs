@@ -47,6 +47,7 @@ impl Map {
         let (kind, detail) = classify(kind);
         Problem {
             kind,
+            mbarrier: touched.as_ref().is_some_and(|touched| touched.mbarrier),
             global: touched.as_ref().is_some_and(|touched| touched.space == MemorySpace::Global),
             first: event(first_act, first),
             second: second.map(|incident| event(second_act, incident)),
@@ -114,10 +115,13 @@ fn acts(kind: &FindingKind, touched: Option<&Touched>) -> (Act, Act) {
         FindingKind::WriteAfterRead => (Act::Reads, Act::Writes),
         FindingKind::WriteAfterWrite => (Act::Writes, Act::Writes),
         FindingKind::Uninitialised => (Act::Reads, Act::Reads),
+        FindingKind::CopyNeverAwaited => (Act::Writes, Act::Writes),
         FindingKind::DifferentBarriers
-        | FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. } | LaunchErrorKind::DivergentWarp { .. }) => {
-            (Act::Waits, Act::Waits)
-        }
+        | FindingKind::Fault(
+            LaunchErrorKind::DivergentBarrier { .. }
+            | LaunchErrorKind::DivergentWarp { .. }
+            | LaunchErrorKind::MbarrierDeadlock { .. },
+        ) => (Act::Waits, Act::Waits),
         _ => (access(), Act::Executes),
     }
 }
@@ -130,6 +134,7 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
         FindingKind::Uninitialised => (ProblemKind::Uninitialised, None),
         FindingKind::OutsideArray => (ProblemKind::OutsideArray, None),
         FindingKind::DifferentBarriers => (ProblemKind::DifferentBarriers, None),
+        FindingKind::CopyNeverAwaited => (ProblemKind::CopyNeverAwaited, None),
         FindingKind::Fault(fault) => {
             let kind = match fault {
                 LaunchErrorKind::OutOfBounds { .. } => ProblemKind::OutOfBounds,
@@ -138,6 +143,8 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
                 LaunchErrorKind::DivergentWarp { .. } => ProblemKind::DivergentWarp,
                 LaunchErrorKind::Trap | LaunchErrorKind::Assertion { .. } => ProblemKind::Trap,
                 LaunchErrorKind::InstructionLimit { .. } => ProblemKind::EndlessLoop,
+                LaunchErrorKind::MbarrierDeadlock { .. } => ProblemKind::MbarrierDeadlock,
+                LaunchErrorKind::Mbarrier { .. } => ProblemKind::MbarrierMisuse,
                 _ => ProblemKind::Fault,
             };
             (kind, Some(fault.to_string()))
@@ -147,9 +154,14 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
 }
 
 fn event(act: Act, incident: Incident) -> Event {
-    let Incident { block, thread, source, ptx_line } = incident;
+    let Incident { block, thread, source, ptx_line, copy } = incident;
     let code = source.as_ref().and_then(source_line).map(str::trim);
-    Event { act, source, code, ptx_line, block, thread }
+    let act = match (act, &copy) {
+        (Act::Reads, Some(_)) => Act::CopiesFrom,
+        (Act::Writes, Some(_)) => Act::CopiesTo,
+        (act, _) => act,
+    };
+    Event { act, source, code, ptx_line, block, thread, copy }
 }
 
 /// The text of a line of `gpu-kernels`.

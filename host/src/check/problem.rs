@@ -1,6 +1,6 @@
 //! What can be wrong with a kernel, in the terms of its source.
 
-use ptx_simulator::SourceLocation;
+use ptx_simulator::{SourceLocation, observe::hazards::CopyState};
 use serde::Serialize;
 
 use crate::gpus::WARP;
@@ -29,6 +29,12 @@ pub enum ProblemKind {
     DivergentWarp,
     /// Threads of a block that arrive at different barriers of the source, as if they were one.
     DifferentBarriers,
+    /// An asynchronous copy that its thread never waits for.
+    CopyNeverAwaited,
+    /// An mbarrier at which more arrivals are waited for than come.
+    MbarrierDeadlock,
+    /// An mbarrier that is used before it's initialised, or in another way that it mustn't.
+    MbarrierMisuse,
     /// The kernel stopped itself: a panic or trap.
     Trap,
     /// A thread that comes to no end.
@@ -40,7 +46,8 @@ pub enum ProblemKind {
 impl ProblemKind {
     /// Whether it stopped the kernel before its end.
     pub fn ends_the_kernel(self) -> bool {
-        matches!(self, ProblemKind::Trap | ProblemKind::EndlessLoop | ProblemKind::Fault)
+        use ProblemKind::*;
+        matches!(self, Trap | EndlessLoop | MbarrierDeadlock | MbarrierMisuse | Fault)
     }
 
     /// Whether a barrier is in the wrong place. Hazards may follow from that.
@@ -51,12 +58,16 @@ impl ProblemKind {
 
 /// What a thread did at a place of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// It reads memory.
     Reads,
     /// It writes memory.
     Writes,
+    /// It copies out of memory, asynchronously.
+    CopiesFrom,
+    /// It copies into memory, asynchronously.
+    CopiesTo,
     /// It accesses memory atomically.
     Atomic,
     /// It waits at a barrier.
@@ -80,6 +91,9 @@ pub struct Event {
     pub block: [u32; 3],
     /// Position of the thread in the block.
     pub thread: [u32; 3],
+    /// How far it is, if it's an asynchronous copy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyState>,
 }
 
 /// An element of a matrix or an array.
@@ -129,6 +143,8 @@ pub struct Problem {
     pub kind: ProblemKind,
     /// Whether it's about memory that all blocks reach; `false` for memory of a block and for barriers.
     pub global: bool,
+    /// Whether it's about the bytes of an mbarrier.
+    pub mbarrier: bool,
     /// The access that comes first in the program, the only one, or a thread at the barrier.
     pub first: Event,
     /// The other access or barrier.

@@ -9,7 +9,10 @@ use super::{
     DeviceMatrix, Gemm, GemmError,
     launch::{Launcher, Manner, Multiplication},
 };
-use crate::device::{Argument, DeviceError, KernelResources, LoadedKernel, launch_config};
+use crate::{
+    device::{Argument, DeviceError, KernelResources, LoadedKernel, launch_config},
+    plan,
+};
 
 impl Gemm {
     /// What a kernel takes of a multiprocessor, as the GPU's driver says; `None` on the simulator.
@@ -41,7 +44,7 @@ impl Gemm {
         b: DeviceMatrix<'_>,
         c: DeviceMatrix<'_>,
     ) -> Result<(), GemmError> {
-        let Some(product) = self.plain(a, b, c)? else { return Ok(()) };
+        let Some(product) = self.plain(kernel, a, b, c)? else { return Ok(()) };
         let manner = Manner { kernel, splits: 1, group: 1 };
         self.launch_without_workspace(&product, &manner, &mut self.device().default_stream())
     }
@@ -60,7 +63,7 @@ impl Gemm {
         c: DeviceMatrix<'_>,
         watch: impl FnOnce(&Arc<ptx_simulator::Module>, &LaunchConfig) -> O,
     ) -> Result<Option<O>, GemmError> {
-        let Some(product) = self.plain(a, b, c)? else { return Ok(None) };
+        let Some(product) = self.plain(kernel, a, b, c)? else { return Ok(None) };
         let mut watcher = Watcher { watch: Some(watch), observer: None };
         let manner = Manner { kernel, splits: 1, group: 1 };
         self.launch_without_workspace(&product, &manner, &mut watcher)?;
@@ -69,6 +72,7 @@ impl Gemm {
 
     fn plain<'a>(
         &self,
+        kernel: &Kernel,
         a: DeviceMatrix<'a>,
         b: DeviceMatrix<'a>,
         c: DeviceMatrix<'a>,
@@ -78,6 +82,10 @@ impl Gemm {
             && let Some((input, _)) = [("A", &a), ("B", &b)].into_iter().find(|(_, matrix)| c.overlaps(matrix))
         {
             return Err(GemmError::Overlap { input });
+        }
+        let lie = product.map(|product| product.problem());
+        if lie.is_some_and(|problem| !plan::suits(kernel, problem.a, problem.b)) {
+            return Err(GemmError::Layout { kernel: kernel.name });
         }
         Ok(product)
     }

@@ -124,6 +124,14 @@ pub enum GemmError {
         /// The kernel.
         kernel: &'static str,
     },
+    /// A production kernel for matrices that lie otherwise.
+    #[error(
+        "the kernel '{kernel}' copies A and B in ways that these don't lie for (k: contiguous along K; v: across K, rows at multiples of 16 bytes; w: across K); leave the kernel to be chosen, or take one of the same tile with other letters"
+    )]
+    Layout {
+        /// The kernel.
+        kernel: &'static str,
+    },
     /// A kernel of the book, which computes plain products only.
     #[error("the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave the kernel to be chosen")]
     PlainOnly {

@@ -6,7 +6,10 @@ use gpu_kernels::Kernel;
 use ndarray::{Array2, ArrayRef2, ArrayView2};
 
 use super::{DeviceMatrix, DeviceMatrixMut, Gemm, GemmError};
-use crate::device::{Device, DeviceBuffer, DeviceError};
+use crate::{
+    device::{Device, DeviceBuffer, DeviceError},
+    plan::{Layout, Plan, Problem},
+};
 
 /// How often to launch a kernel in order to time it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +25,35 @@ pub enum Timing {
     },
 }
 
+/// C = alpha A B + beta C for matrices in host memory.
+#[derive(Clone, Debug)]
+pub struct HostProduct<'a> {
+    /// The factor of A B.
+    pub alpha: f32,
+    /// A, m x k, of any strides: a transposed view is a transposed matrix.
+    pub a: ArrayView2<'a, f32>,
+    /// B, k x n, of any strides.
+    pub b: ArrayView2<'a, f32>,
+    /// The factor of C; with 0 it isn't looked at.
+    pub beta: f32,
+    /// What C holds, m x n; it may be missing if `beta` is 0.
+    pub c: Option<ArrayView2<'a, f32>>,
+}
+
+impl<'a> HostProduct<'a> {
+    /// C = A B.
+    pub fn new(a: ArrayView2<'a, f32>, b: ArrayView2<'a, f32>) -> HostProduct<'a> {
+        HostProduct { alpha: 1.0, a, b, beta: 0.0, c: None }
+    }
+}
+
 /// A product and how long the kernel took.
 #[derive(Debug)]
 pub struct TimedProduct {
     /// C, row-major.
     pub c: Array2<f32>,
-    /// The kernel that computed it.
-    pub kernel: &'static Kernel,
+    /// How it was computed.
+    pub plan: Plan,
     /// The time of one launch, as [`Device::time`] has it; zero if there was nothing to launch.
     pub time: Duration,
     /// Timed launches behind `time`.
@@ -193,6 +218,91 @@ impl Gemm {
         on_device_c.download(c)
     }
 
+    /// Whether a product can be computed here: the sizes agree and the device has room for all matrices.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Gemm::check), and [`GemmError::OutputShape`].
+    pub fn check_product(&self, product: &HostProduct<'_>) -> Result<(), GemmError> {
+        let HostProduct { a, b, c, .. } = product;
+        self.check(a, b)?;
+        let (rows, columns) = (a.nrows(), b.ncols());
+        match c.as_ref().map(|c| c.dim()) {
+            Some((c_rows, c_columns)) if (c_rows, c_columns) != (rows, columns) => {
+                Err(GemmError::OutputShape { rows, columns, c_rows, c_columns })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How a product of matrices in host memory is computed: with the kernel given or, if none is, as
+    /// [`plan`](crate::plan) says.
+    pub fn plan_for(&self, product: &HostProduct<'_>, kernel: Option<&'static Kernel>) -> Plan {
+        let HostProduct { alpha, a, b, beta, .. } = product;
+        let layout = |matrix: &ArrayView2<'_, f32>| {
+            let by_columns = HostOrder::of(matrix) == HostOrder::Columns;
+            let contiguous = if by_columns { matrix.nrows() } else { matrix.ncols() };
+            Layout { by_columns, aligned: contiguous.is_multiple_of(4) }
+        };
+        let ((m, k), n) = (a.dim(), b.ncols());
+        let problem = Problem {
+            m,
+            n,
+            k,
+            a: layout(a),
+            b: layout(b),
+            c_aligned: n.is_multiple_of(4),
+            batch: 1,
+            plain: *alpha == 1.0 && *beta == 0.0 && !layout(a).by_columns && !layout(b).by_columns,
+        };
+        kernel.map_or_else(|| self.plan(&problem), Plan::new)
+    }
+
+    /// Computes a product of matrices in host memory once and takes the time, with the kernel given or, if none is, as
+    /// [`plan`](crate::plan) says.
+    ///
+    /// # Errors
+    ///
+    /// As [`general_mat_mul`](Gemm::general_mat_mul), and [`GemmError::PlainOnly`] or [`GemmError::NotPacked`] if the
+    /// kernel can't do it.
+    pub fn compute(
+        &self,
+        product: &HostProduct<'_>,
+        kernel: Option<&'static Kernel>,
+    ) -> Result<TimedProduct, GemmError> {
+        let HostProduct { alpha, a, b, beta, c } = product;
+        self.check_product(product)?;
+        let device = self.device();
+        let (m, n) = (a.nrows(), b.ncols());
+        let mut result = zeros(m, n)?;
+        let mut c_on_device = match c {
+            Some(c) if *beta != 0.0 => Uploaded::upload(device, &c.as_standard_layout())?,
+            _ => Uploaded::allocate(device, &result)?,
+        };
+        let (a, b) = (Uploaded::upload(device, a)?, Uploaded::upload(device, b)?);
+        let mut product = self.product(a.view()?, b.view()?).alpha(*alpha).beta(*beta);
+        if let Some(kernel) = kernel {
+            product = product.with_plan(Plan::new(kernel));
+        }
+        let plan = product.plan()?;
+        let (time, launches) = if result.is_empty() {
+            (Duration::ZERO, 0)
+        } else {
+            self.load(plan.kernel)?;
+            let (mut outcome, mut launch) = (Ok(()), Some((product, c_on_device.view_mut()?)));
+            let time = device.time(|| {
+                if let Some((product, c)) = launch.take() {
+                    outcome = product.enqueue_into(c);
+                }
+                Ok(())
+            })?;
+            drop(launch);
+            (outcome.map(|()| time)?, 1)
+        };
+        c_on_device.download(&mut result)?;
+        Ok(TimedProduct { c: result, plan, time, launches })
+    }
+
     /// C = A B for matrices in host memory with a given kernel, timed as `timing` says.
     ///
     /// # Errors
@@ -209,11 +319,10 @@ impl Gemm {
         let ((m, k), n) = (a.dim(), b.ncols());
         let mut c = zeros(m, n)?;
         let (a, b) = (a.as_standard_layout(), b.as_standard_layout());
-        let (a_buffer, b_buffer) =
-            (Uploaded::upload(self.device(), &a)?.buffer, Uploaded::upload(self.device(), &b)?.buffer);
+        let a = Uploaded::upload(self.device(), &a)?;
+        let b = Uploaded::upload(self.device(), &b)?;
         let c_buffer = self.device().allocate::<f32>(m * n)?;
-        let (a_matrix, b_matrix) = (a_buffer.matrix(m, k)?, b_buffer.matrix(k, n)?);
-        let c_matrix = c_buffer.matrix(m, n)?;
+        let (a_matrix, b_matrix, c_matrix) = (a.buffer.matrix(m, k)?, b.buffer.matrix(k, n)?, c_buffer.matrix(m, n)?);
         let (time, launches) = if c.is_empty() {
             (Duration::ZERO, 0)
         } else {
@@ -221,7 +330,7 @@ impl Gemm {
             self.time(timing, || self.enqueue(kernel, a_matrix, b_matrix, c_matrix))?
         };
         c_buffer.copy_to(c.as_slice_mut().expect("a new array is contiguous"))?;
-        Ok(TimedProduct { c, kernel, time, launches })
+        Ok(TimedProduct { c, plan: Plan::new(kernel), time, launches })
     }
 
     /// The time of one call of `enqueue` on the device, and the number of calls behind it.

@@ -9,8 +9,9 @@
 
 use std::{ops::Range, ptr, slice};
 
-use gpu_kernels::{Kernel, LaunchShape, Signature, general_tiled, launch::MAX_GRID_YZ};
+use gpu_kernels::{Kernel, LaunchShape, Signature, launch::MAX_GRID_YZ};
 use kernel_common::Call;
+use production_kernels::reduce;
 
 use super::{Gemm, GemmError, Operand, matrix::Place};
 use crate::{
@@ -18,12 +19,20 @@ use crate::{
     plan::{Plan, Problem},
 };
 
-/// The largest size of a product in one launch, whose kernels count with 32 bits: large enough that hardly anything is cut,
-/// a multiple of every tile, and with room for what goes past an edge.
-const MOST: usize = 1 << 30;
+/// What one launch can take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The largest m, n and k.
+    pub(super) size: usize,
+    /// The most products.
+    pub(super) batch: usize,
+}
 
-/// The most products in one launch, along the grid's z.
-const MOST_BATCH: usize = MAX_GRID_YZ as usize;
+impl Limits {
+    /// Kernels count with 32 bits. 2^30 is so large that hardly anything is cut, is a multiple of every tile, and leaves
+    /// room for what goes past an edge. A grid has so many blocks along z.
+    pub(super) const OF_KERNELS: Limits = Limits { size: 1 << 30, batch: MAX_GRID_YZ as usize };
+}
 
 /// A product that is ready to launch.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +92,9 @@ impl<'a> Multiplication<'a> {
             return Ok(None);
         }
         let product = Multiplication { m, n, k, alpha, beta, a, b, c, count };
-        Ok(Some(if c.column_stride == 1 { product } else { product.transposed() }))
+        let product = if c.column_stride == 1 || n == 1 { product } else { product.transposed() };
+        let Multiplication { a, b, .. } = product;
+        Ok(Some(Multiplication { a: a.with_long_lines(), b: b.with_long_lines(), ..product }))
     }
 
     /// The same product as C^T = B^T A^T.
@@ -108,6 +119,7 @@ pub(super) fn problem(
     count: usize,
     (alpha, beta): (f32, f32),
 ) -> Problem {
+    let (a, b) = (&a.with_long_lines(), &b.with_long_lines());
     Problem {
         m: a.rows,
         n: b.columns,
@@ -169,7 +181,7 @@ impl Gemm {
         workspace: Option<&DeviceBuffer<f32>>,
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
-        let needed = workspace_elements(plan, product.m, product.n, product.k, product.count);
+        let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
         let plan = &Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group };
         if needed == 0 {
             return self.launch_without_workspace(product, plan, &mut stream);
@@ -214,8 +226,9 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
-        if m.max(n).max(k) <= MOST {
-            return pieces(count, MOST_BATCH).try_for_each(|batch| {
+        let Limits { size, batch } = self.limits;
+        if m.max(n).max(k) <= size {
+            return pieces(count, batch).try_for_each(|batch| {
                 let [a, b, c] = [a, b, c].map(|operand| operand.from_product(batch.start));
                 let piece = Multiplication { a, b, c, count: batch.len(), ..*product };
                 self.launch_piece(&piece, plan, workspace, launcher)
@@ -223,9 +236,9 @@ impl Gemm {
         }
         // One product of the batch after the other, since addresses in a list can't be moved to a piece.
         for index in 0..count {
-            for rows in pieces(m, MOST) {
-                for columns in pieces(n, MOST) {
-                    for places in pieces(k, MOST) {
+            for rows in pieces(m, size) {
+                for columns in pieces(n, size) {
+                    for places in pieces(k, size) {
                         let piece = Multiplication {
                             m: rows.len(),
                             n: columns.len(),
@@ -246,6 +259,18 @@ impl Gemm {
         Ok(())
     }
 
+    /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
+    /// as one launch takes.
+    pub(super) fn workspace_elements(&self, plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
+        let Limits { size, batch } = self.limits;
+        let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
+        if splits == 1 {
+            return 0;
+        }
+        let at_once = if m.max(n).max(k) <= size { count.min(batch) } else { 1 };
+        u128::from(splits) * m.min(size) as u128 * n.min(size) as u128 * at_once as u128
+    }
+
     /// Launches a product that one launch can take, or two if K is split.
     fn launch_piece(
         &self,
@@ -255,11 +280,12 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
-        // Without anything to sum up, the kernel that does least.
-        let kernel = if k == 0 { &general_tiled::KERNEL } else { plan.kernel };
+        let kernel = plan.kernel;
         let (k_per_split, splits) = split(kernel, plan.splits, k);
-        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
-        let shape = LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape };
+        let batched = |shape: Option<LaunchShape>, splits: u32| {
+            let shape = shape.ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+            Ok::<_, GemmError>(LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape })
+        };
         let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
             [a, b, c].map(|operand| match operand.place {
                 Place::One(address) => (address, 0, 0),
@@ -291,11 +317,24 @@ impl Gemm {
             beta,
             reserved: 0,
         };
-        let loaded = self.loaded_kernel(kernel)?;
-        // SAFETY: the kernel takes a Call, which says where the matrices are. The views were checked to lie inside their
-        // buffers, C's apart from each other and from all that may be read meanwhile; the buffers outlive this call and,
-        // freed after what is enqueued, the launch. The workspace has room for all splits of all products.
-        unsafe { launcher.launch(&loaded, &shape, &[Argument::Bytes(bytes_of(&call))]) }
+        let mut launch = |kernel: &Kernel, shape: &LaunchShape, call: &Call| {
+            let loaded = self.loaded_kernel(kernel)?;
+            // SAFETY: the kernel takes a Call, which says where the matrices are, and they lie as it wants them. The views
+            // were checked to be inside their buffers, C's apart from each other and from all that may be read meanwhile;
+            // the buffers outlive this call and, freed after what is enqueued, the launch. The workspace has room for all
+            // splits of all products.
+            unsafe { launcher.launch(&loaded, shape, &[Argument::Bytes(bytes_of(call))]) }
+        };
+        let reduction = |splits: u32| batched(reduce::launch_shape(m, n, splits), 1);
+        if k == 0 && kernel.architecture >= reduce::KERNEL.architecture {
+            // C = beta C is what the sums of no splits come to.
+            return launch(&reduce::KERNEL, &reduction(0)?, &Call { k_per_split: 0, ..call });
+        }
+        launch(kernel, &batched((kernel.launch_shape)(m, n, k), splits)?, &call)?;
+        if splits > 1 {
+            launch(&reduce::KERNEL, &reduction(splits)?, &Call { k_per_split: splits, ..call })?;
+        }
+        Ok(())
     }
 
     /// Launches `product` with a kernel of the book, once for every matrix of a batch.
@@ -332,18 +371,6 @@ fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
     let step = kernel.tile.k as usize;
     let per_split = k.div_ceil(splits.max(1) as usize).next_multiple_of(step).max(step);
     (per_split as u32, k.div_ceil(per_split).max(1) as u32)
-}
-
-/// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
-/// as one launch takes.
-pub(super) fn workspace_elements(plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
-    let (_, splits) = split(plan.kernel, plan.splits, k.min(MOST));
-    if splits == 1 {
-        return 0;
-    }
-    let (m, n, at_once) =
-        if m.max(n).max(k) <= MOST { (m, n, count.min(MOST_BATCH)) } else { (m.min(MOST), n.min(MOST), 1) };
-    u128::from(splits) * m as u128 * n as u128 * at_once as u128
 }
 
 /// The pieces of at most `most` into which `length` is cut; one that is empty if there is nothing to cut.

@@ -667,6 +667,17 @@ impl<'a> Operand<'a> {
         rows == 0 || columns == 0 || ((column_stride == 1 || columns == 1) && (row_stride == columns || rows == 1))
     }
 
+    /// The same matrix with a distance from line to line that doesn't matter, for there is one line only, chosen so that
+    /// the line counts as contiguous and aligned.
+    pub(super) fn with_long_lines(self) -> Operand<'a> {
+        let Operand { rows, columns, row_stride, column_stride, .. } = self;
+        match (rows, columns) {
+            (1, _) if column_stride == 1 => Operand { row_stride: columns.next_multiple_of(4), ..self },
+            (_, 1) if row_stride == 1 => Operand { column_stride: rows.next_multiple_of(4), ..self },
+            _ => self,
+        }
+    }
+
     /// How it lies in memory.
     pub(super) fn layout(&self) -> Layout {
         let by_columns = self.column_stride != 1;

@@ -22,21 +22,24 @@ mod product;
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, PoisonError, RwLock},
 };
 
 use gpu_kernels::Kernel;
 
 pub use self::{
     error::GemmError,
-    host::{TimedProduct, Timing},
+    host::{HostProduct, TimedProduct, Timing},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
     },
     product::Product,
 };
+use launch::Limits;
+
 use crate::{
     device::{Device, LoadedKernel, ModuleId},
+    plan::{self, Plan, Problem},
     ptx,
 };
 
@@ -46,8 +49,15 @@ pub struct Gemm {
     device: Device,
     /// The module that holds all kernels, if it isn't this build's own.
     ptx: Option<String>,
-    loaded: Mutex<Loaded>,
+    loaded: RwLock<Loaded>,
+    /// The last few plans.
+    recent: Mutex<Vec<(Problem, Plan)>>,
+    /// What is too large for one launch.
+    limits: Limits,
 }
+
+/// How many plans are remembered: as many kinds of products as a program alternates between.
+const RECENT: usize = 16;
 
 /// What has been loaded so far.
 #[derive(Debug, Default)]
@@ -61,7 +71,8 @@ struct Loaded {
 impl Gemm {
     /// Prepares products on `device`.
     pub fn new(device: Device) -> Gemm {
-        Gemm { device, ptx: None, loaded: Mutex::default() }
+        let (loaded, recent) = (RwLock::default(), Mutex::default());
+        Gemm { device, ptx: None, loaded, recent, limits: Limits::OF_KERNELS }
     }
 
     /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
@@ -71,7 +82,7 @@ impl Gemm {
     /// The kernels that are launched must be in that module, take what those of this build take, and keep to the
     /// matrices, unless the device is the simulator.
     pub unsafe fn from_ptx(device: Device, ptx: String) -> Gemm {
-        Gemm { device, ptx: Some(ptx), loaded: Mutex::default() }
+        Gemm { ptx: Some(ptx), ..Gemm::new(device) }
     }
 
     /// The PTX module that is loaded for a kernel: the caller's, or one with that kernel alone.
@@ -97,19 +108,42 @@ impl Gemm {
 
     fn loaded_kernel(&self, kernel: &Kernel) -> Result<LoadedKernel, GemmError> {
         let entry = kernel.entry;
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let Loaded { module, kernels } = &mut *loaded;
-        if let Some((_, kernel)) = kernels.iter().find(|(known, _)| *known == entry) {
-            return Ok(kernel.clone());
+        let known = |loaded: &Loaded| loaded.kernels.iter().find(|(known, _)| *known == entry).cloned();
+        if let Some((_, kernel)) = known(&self.loaded.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(kernel);
+        }
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been first.
+        if let Some((_, kernel)) = known(&loaded) {
+            return Ok(kernel);
         }
         // A module of the caller's is loaded once for all kernels.
-        let of_kernel = match module.filter(|_| self.ptx.is_some()) {
+        let module = match loaded.module.filter(|_| self.ptx.is_some()) {
             Some(module) => module,
             None => self.device.load_module(&self.ptx(kernel))?,
         };
-        *module = Some(of_kernel);
-        let kernel = self.device.kernel(of_kernel, entry)?;
-        kernels.push((entry, kernel.clone()));
+        loaded.module = Some(module);
+        let kernel = self.device.kernel(module, entry)?;
+        loaded.kernels.push((entry, kernel.clone()));
         Ok(kernel)
     }
+
+    /// The plan for a product whose caller has none.
+    fn plan(&self, problem: &Problem) -> Plan {
+        let plan = || plan::plan(problem, self.device.machine());
+        // Who would have to wait is faster with a new plan.
+        let Ok(mut recent) = self.recent.try_lock() else { return plan() };
+        if let Some((_, plan)) = recent.iter().find(|(known, _)| known == problem) {
+            return *plan;
+        }
+        let plan = plan();
+        if recent.len() == RECENT {
+            recent.remove(0);
+        }
+        recent.push((*problem, plan));
+        plan
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     device::{DeviceBuffer, Stream},
-    plan::{self, Plan},
+    plan::{self, Plan, Problem},
 };
 
 /// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
@@ -79,7 +79,8 @@ impl<'a> Product<'a> {
         Product { workspace: Some(workspace), ..self }
     }
 
-    /// How to compute it, instead of as [`plan`](crate::plan) would.
+    /// How to compute it, instead of as [`plan`](crate::plan) would. Of a production kernel that doesn't suit the matrices'
+    /// layout, the one of the same shape that does is taken.
     pub fn with_plan(self, plan: Plan) -> Product<'a> {
         Product { plan: Some(plan), ..self }
     }
@@ -91,7 +92,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.plan.unwrap_or_else(|| plan::plan(&problem, self.gemm.device().machine())))
+        Ok(self.plan.unwrap_or_else(|| self.gemm.plan(&problem)))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -103,8 +104,11 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.plan.unwrap_or_else(|| plan::plan(&problem, self.gemm.device().machine()));
-            launch::workspace_elements(&plan, m, n, k, count) * size_of::<f32>() as u128
+            // C isn't known yet; the plan may depend on how it lies.
+            let plans = [false, true].map(|c_aligned| self.gemm.plan(&Problem { c_aligned, ..problem }));
+            let elements = |plan| self.gemm.workspace_elements(plan, m, n, k, count);
+            let elements = self.plan.iter().chain(&plans).take(if self.plan.is_some() { 1 } else { 2 }).map(elements);
+            elements.max().unwrap_or(0) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
         Ok(u64::try_from(most).unwrap_or(u64::MAX))
@@ -140,7 +144,11 @@ impl<'a> Product<'a> {
         let Some(product) = Multiplication::new(gemm.device(), (alpha, beta), a, b, c.into().0)? else {
             return Ok(());
         };
-        let plan = plan.unwrap_or_else(|| plan::plan(&product.problem(), gemm.device().machine()));
+        let problem = product.problem();
+        let plan = match plan {
+            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            None => gemm.plan(&problem),
+        };
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }

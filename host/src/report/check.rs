@@ -1,6 +1,7 @@
 //! What `check` has to say.
 
 use gpu_kernels::Kernel;
+use ptx_simulator::{SourceLocation, observe::hazards::CopyState};
 use serde::Serialize;
 
 use super::{Report, table};
@@ -131,7 +132,7 @@ pub(super) fn problem_text(number: usize, problem: &Problem, advice: &str, langu
     let places = table::columns(rows);
     let indented = places.lines().map(|line| format!("   {line}")).collect::<Vec<_>>().join("\n");
     // The simulator's own words are English; where the rest says it all, Chinese readers needn't have them.
-    let wanted = language == Language::En || matches!(problem.kind, ProblemKind::Trap | ProblemKind::Fault);
+    let wanted = language == Language::En || problem.kind.ends_the_kernel() && problem.kind != ProblemKind::EndlessLoop;
     let detail = problem.detail.as_ref().filter(|_| wanted).map(|detail| format!("   {detail}\n")).unwrap_or_default();
     format!("{number}. {}\n{indented}\n{detail}   {advice}", title(problem, language))
 }
@@ -143,7 +144,7 @@ fn event_row(event: &Event, element: Option<&str>, language: Language) -> Vec<St
         Some(source) => source.to_string(),
         None => format!("PTX:{}", event.ptx_line),
     };
-    let accesses = matches!(event.act, Act::Reads | Act::Writes | Act::Atomic);
+    let accesses = !matches!(event.act, Act::Waits | Act::Executes);
     let element = element.filter(|_| accesses).unwrap_or_default();
     let act = act_text(event.act, language);
     vec![
@@ -160,6 +161,8 @@ fn act_text(act: Act, language: Language) -> &'static str {
     match act {
         Act::Reads => language.choose("reads", "读取"),
         Act::Writes => language.choose("writes", "写入"),
+        Act::CopiesFrom => language.choose("copies from", "异步拷出"),
+        Act::CopiesTo => language.choose("copies to", "异步拷入"),
         Act::Atomic => language.choose("updates atomically", "原子更新"),
         Act::Waits => language.choose("waits", "等待"),
         Act::Executes => language.choose("is here", "位于"),
@@ -221,6 +224,13 @@ fn title(problem: &Problem, language: Language) -> String {
                 .to_owned()
                 + &threads
         }
+        CopyNeverAwaited => {
+            language.choose("asynchronous copy that nobody waits for", "从未等待的异步拷贝").to_owned() + &words
+        }
+        MbarrierDeadlock => {
+            language.choose("an mbarrier is waited for in vain", "对 mbarrier 的等待永远不会结束").to_owned()
+        }
+        MbarrierMisuse => language.choose("wrong use of an mbarrier", "mbarrier 使用错误").to_owned(),
         Trap => language.choose("the kernel stops itself", "核函数自行中止").to_owned(),
         EndlessLoop => language.choose("a thread comes to no end", "线程无法结束").to_owned(),
         Fault => language.choose("the kernel fails", "核函数出错").to_owned(),
@@ -242,6 +252,61 @@ fn advice_on_all(problems: &[Problem], block: [u32; 3], language: Language) -> V
     all.collect()
 }
 
+/// What is to be done about a hazard of an asynchronous copy or of an mbarrier's bytes; nothing for others.
+fn advice_on_copies(problem: &Problem, first: &str, second: &str, language: Language) -> Option<String> {
+    use ProblemKind::*;
+    let place = |source: &Option<SourceLocation>| {
+        source.as_ref().map(|at| language.choose(format!("line {}", at.line), format!("第 {} 行", at.line)))
+    };
+    let hazard = matches!(problem.kind, ReadAfterWrite | WriteAfterRead | WriteAfterWrite);
+    if !hazard || problem.between_blocks() {
+        return None;
+    }
+    if problem.mbarrier {
+        return Some(language.choose(
+            format!("The mbarrier is set up at {first}, and {second} uses it without knowing that: put thread::sync_threads() between the two."),
+            format!("mbarrier 在{first}设置，而{second}使用它时无法得知：请在两者之间调用 thread::sync_threads()。"),
+        ));
+    }
+    let of_second = problem.second.as_ref().and_then(|event| event.copy.as_ref());
+    Some(match (problem.kind, &problem.first.copy, of_second) {
+        (ReadAfterWrite, Some(CopyState::UnderWay { left_open_at }), _) => match place(left_open_at) {
+            Some(wait) => language.choose(
+                format!("The wait ({wait}) lets the copy ({first}) go on, so that it may not be done when it's read ({second}): let it leave fewer groups open, and put thread::sync_threads() after it."),
+                format!("{wait}的等待没有等这次拷贝（{first}），读取时（{second}）它可能还没有完成：请减少 wait_group 允许未完成的组数，并在其后调用 thread::sync_threads()。"),
+            ),
+            None => language.choose(
+                format!("The copy ({first}) may not be done when it's read ({second}): its thread must wait for it (wait_group), and then thread::sync_threads() lets the others read."),
+                format!("读取时（{second}）拷贝（{first}）可能还没有完成：发起拷贝的线程要先等待（wait_group），再调用 thread::sync_threads()，其他线程才能读取。"),
+            ),
+        },
+        (ReadAfterWrite, Some(CopyState::Awaited { at }), _) => {
+            let wait = place(at).map(|wait| format!(" ({wait})")).unwrap_or_default();
+            language.choose(
+                format!("The copying thread has waited{wait}, but only for itself: put thread::sync_threads() between that wait and the read ({second})."),
+                format!("发起拷贝的线程等待过了{wait}，但那只对它自己有效：请在该等待与读取（{second}）之间调用 thread::sync_threads()。"),
+            )
+        }
+        (ReadAfterWrite, Some(CopyState::Begins), _) => language.choose(
+            format!("Nothing makes the read ({second}) come after the copy ({first}): its thread must wait for it (wait_group), and thread::sync_threads() must follow."),
+            format!("没有任何机制保证读取（{second}）在拷贝（{first}）之后：发起拷贝的线程要先等待（wait_group），再调用 thread::sync_threads()。"),
+        ),
+        (WriteAfterRead, Some(_), _) => language.choose(
+            format!("The copy ({first}) may still be reading what {second} overwrites: wait for it first."),
+            format!("{second}写入时，拷贝（{first}）可能还在读取该处：请先等待拷贝完成。"),
+        ),
+        (WriteAfterRead, None, Some(_)) => language.choose(
+            format!("The copy ({second}) goes into what others still read ({first}): put thread::sync_threads() between the reads and the copy, or copy into another stage."),
+            format!("拷贝（{second}）写入的位置其他线程还在读取（{first}）：请在读取与拷贝之间调用 thread::sync_threads()，或拷贝到另一个缓冲级。"),
+        ),
+        (WriteAfterWrite, one, other) if one.is_some() || other.is_some() => language.choose(
+            format!("{first} and {second} write the same place, and one of them is a copy that may still be on its way: wait for it in between, or use another stage."),
+            format!("{first}与{second}写同一位置，其中的拷贝可能还没有完成：请在两者之间等待，或使用另一个缓冲级。"),
+        ),
+        _ => return None,
+    })
+}
+
 /// One sentence on what is missing or to be changed.
 pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> String {
     use ProblemKind::*;
@@ -260,6 +325,9 @@ pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> 
         ""
     };
     let between = problem.between_blocks();
+    if let Some(text) = advice_on_copies(problem, &first, &second, language) {
+        return text;
+    }
     let text = match (problem.kind, language) {
         (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::En) if between => format!(
             "The threads are in different blocks, and no barrier reaches across blocks: let each block have elements of its own, use atomics, or put {second} into a second launch."
@@ -311,6 +379,12 @@ pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> 
         (DivergentWarp, Language::Zh) => "掩码中列出的线程都必须到达这条指令：把它移出分支，或者只列出会到达的线程。".to_owned(),
         (DifferentBarriers, Language::En) => format!("The barriers at {first} and {second} are two: all threads of a block must come to the same one."),
         (DifferentBarriers, Language::Zh) => format!("{first}与{second}是两个屏障：同一线程块的所有线程必须到达同一个屏障。"),
+        (CopyNeverAwaited, Language::En) => "The thread ends while its copy is on its way: wait for it (wait_group::<0>()), or don't begin what isn't needed.".to_owned(),
+        (CopyNeverAwaited, Language::Zh) => "线程结束时它的拷贝还没有完成：请先等待（wait_group::<0>()），用不到的拷贝则不要发起。".to_owned(),
+        (MbarrierDeadlock, Language::En) => "Fewer arrivals come than the mbarrier was initialised for, or the wait names the wrong parity: the count must be that of all arrivals in a phase, and the parity changes from phase to phase, from 0 on.".to_owned(),
+        (MbarrierDeadlock, Language::Zh) => "到达的次数少于 mbarrier 初始化时的计数，或者等待的奇偶位写错了：计数必须等于一个阶段内全部到达的次数，奇偶位从 0 开始，每个阶段翻转一次。".to_owned(),
+        (MbarrierMisuse, Language::En) => "One thread initialises it, once, thread::sync_threads() comes after that, and in no phase do more arrive than it was initialised for.".to_owned(),
+        (MbarrierMisuse, Language::Zh) => "由一个线程初始化一次，之后调用 thread::sync_threads()，并且每个阶段的到达次数不能超过初始化的计数。".to_owned(),
         (Trap, Language::En) => "A panic or a failed check in the kernel, such as an index past the end of a slice.".to_owned(),
         (Trap, Language::Zh) => "核函数中发生了 panic 或检查失败，例如切片下标越界。".to_owned(),
         (EndlessLoop, Language::En) => "Does the loop's condition ever become false?".to_owned(),

@@ -19,7 +19,7 @@ use crate::device::{DeviceInfo, DeviceKind};
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
-pub use product::{GemmReport, ProductReport, RunReport};
+pub use product::{Formula, GemmReport, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 pub use tune::{TuneAct, TuneReport, TuningFacts};
 

@@ -6,6 +6,7 @@ mod support;
 
 mod copies;
 mod mbarriers;
+mod pipeline;
 
 use ptx_simulator::{Argument, LaunchError, Simulator};
 use support::{Machine, Shape, kernel_with_body, load};

@@ -320,3 +320,87 @@ fn without_a_driver_opening_a_gpu_says_so_in_words() {
     assert!(error.to_string().contains("--device sim"), "{error}");
     assert!(matches!(device_count(), Err(DeviceError::NoDriver { .. })));
 }
+
+#[test]
+fn work_on_a_stream_of_its_own_is_waited_for_alone_or_with_all_other() {
+    on_stand_in("work_on_a_stream_of_its_own_is_waited_for_alone_or_with_all_other", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(1).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        let (copy, fault) = (gpu.kernel(module, "copy").unwrap(), gpu.kernel(module, "fault").unwrap());
+        let stream = gpu.new_stream().unwrap();
+        assert_ne!(gpu.cuda_stream(stream).unwrap(), gpu.cuda_stream(RawStream::DEFAULT).unwrap());
+        let arguments = [Argument::Pointer(address), Argument::Pointer(address), Argument::U32(1), Argument::F32(0.0)];
+        gpu.launch(&copy, RawStream::DEFAULT, &shape(32, 0), &arguments).unwrap();
+        let event = gpu.record_event(RawStream::DEFAULT).unwrap();
+        gpu.wait_for_event(stream, event).unwrap();
+        gpu.synchronise_event(event).unwrap();
+        gpu.destroy_event(event);
+        gpu.launch(&copy, stream, &shape(32, 0), &arguments).unwrap();
+        // That waits for the new stream's kernel, not for the other's.
+        gpu.synchronise_stream(stream).unwrap();
+        gpu.launch(&fault, stream, &shape(1, 0), &[]).unwrap();
+        assert_eq!(launch_failed(gpu.synchronise_stream(stream)).0, "copy or fault");
+        gpu.destroy_stream(stream);
+    });
+}
+
+#[test]
+fn a_kernel_that_is_known_to_have_run_well_can_be_launched_and_blamed_again() {
+    on_stand_in("a_kernel_that_is_known_to_have_run_well_can_be_launched_and_blamed_again", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(1).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        for _ in 0..2 {
+            copy(&gpu, module, address, address, 1, 0.0).unwrap();
+            copy(&gpu, module, address, address, 1, 0.0).unwrap();
+            assert_eq!(lock(&gpu.history).running.len(), 1);
+            gpu.synchronise().unwrap();
+            assert!(lock(&gpu.history).running.is_empty());
+        }
+    });
+}
+
+#[test]
+fn rows_are_copied_without_what_is_between_them() {
+    on_stand_in("rows_are_copied_without_what_is_between_them", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(6).unwrap();
+        let from = [1u8, 2, 99, 3, 4, 99, 5, 6];
+        // SAFETY: three rows of two bytes, three apart, are inside the eight.
+        unsafe {
+            let rows = HostRows { start: from.as_ptr(), pitch: 3, bytes: 2, rows: 3 };
+            gpu.copy_rows_to_device(address, rows).unwrap();
+        }
+        let mut packed = [0; 6];
+        gpu.copy_from_device(&mut packed, address).unwrap();
+        assert_eq!(packed, [1, 2, 3, 4, 5, 6]);
+        let mut to = [0u8; 10];
+        // SAFETY: three rows of two bytes, four apart, are inside the ten.
+        unsafe {
+            let rows = HostRows { start: to.as_mut_ptr(), pitch: 4, bytes: 2, rows: 3 };
+            gpu.copy_rows_from_device(rows, address).unwrap();
+        }
+        assert_eq!(to, [1, 2, 0, 0, 3, 4, 0, 0, 5, 6]);
+    });
+}
+
+#[test]
+fn a_struct_is_passed_by_value_with_its_size_checked() {
+    on_stand_in("a_struct_is_passed_by_value_with_its_size_checked", &[], || {
+        let gpu = open();
+        let (from, to) = (gpu.allocate(1).unwrap(), gpu.allocate(1).unwrap());
+        gpu.copy_to_device(from, &[7]).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        let [from, to] = [from, to].map(u64::to_le_bytes);
+        let rest = [Argument::U32(1), Argument::F32(1.0)];
+        let arguments = [Argument::Bytes(&from), Argument::Bytes(&to), rest[0], rest[1]];
+        launch(&gpu, module, "copy", &shape(1, 0), &arguments).unwrap();
+        let mut byte = [0];
+        gpu.copy_from_device(&mut byte, u64::from_le_bytes(to)).unwrap();
+        assert_eq!(byte, [8]);
+        let wrong = [Argument::Bytes(&from), Argument::Bytes(&to[..7]), rest[0], rest[1]];
+        let (_, reason) = launch_failed(launch(&gpu, module, "copy", &shape(1, 0), &wrong));
+        assert!(reason.starts_with("its argument 1 takes 8 bytes"), "{reason}");
+    });
+}

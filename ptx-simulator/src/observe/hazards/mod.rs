@@ -107,6 +107,8 @@ impl Incident {
 
 /// How far an asynchronous copy is when something else touches its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(tag = "state", rename_all = "kebab-case"))]
 pub enum CopyState {
     /// It begins, and what it races with came before in this run; or that comes first in the program.
     Begins,
