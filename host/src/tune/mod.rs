@@ -308,10 +308,7 @@ fn stored(matrix: ArrayView2<f32>, layout: Layout) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        device::{Device, DeviceSelector},
-        plan,
-    };
+    use crate::device::{Device, DeviceSelector};
 
     fn key() -> Key {
         Key { gpu: "simulated".to_owned(), driver: "none".to_owned(), build: file::build().to_owned() }
@@ -355,7 +352,7 @@ mod tests {
         for class in &classes[..4] {
             let winner = tuning.file.get(class).unwrap();
             assert!(winner.microseconds > 0.0 && winner.microseconds <= winner.model_microseconds, "{winner:?}");
-            assert!(plan::by_name(&winner.kernel).is_ok());
+            assert!(tuned::kernel(&winner.kernel).is_some());
         }
     }
 

@@ -120,7 +120,7 @@ impl Tuned {
 }
 
 /// The kernel of that name, of the book or a production kernel.
-fn kernel(name: &str) -> Option<&'static Kernel> {
+pub fn kernel(name: &str) -> Option<&'static Kernel> {
     let production = || FAMILIES.iter().flat_map(|family| family.kernels).find(|kernel| kernel.name == name);
     plan::by_name(name).ok().or_else(production)
 }
@@ -190,8 +190,9 @@ mod tests {
 
     #[test]
     fn where_the_winner_would_leave_multiprocessors_idle_the_models_choice_stays() {
-        let tuned = tuned([winner(4096, LARGE, SMALL)]);
-        let of = |m| planned(&tuned, &Problem { m, ..class(4096).problem() }).0;
+        let class = Class { k: 64, ..class(4096) };
+        let tuned = tuned([Winner { class, splits: 1, ..winner(4096, LARGE, SMALL) }]);
+        let of = |m| planned(&tuned, &Problem { m, ..class.problem() }).0;
         // 32 x 4 tiles for 132 multiprocessors, and then 34 x 4, which takes a second round.
         assert_eq!(of(4000), LARGE);
         assert_eq!(of(4300), "pipelined_128x128x16_kv");
