@@ -31,9 +31,12 @@ fn kind(finding: &Finding) -> Option<Kind> {
         FindingKind::Uninitialised => Kind::Uninitialised,
         FindingKind::OutsideArray => Kind::OutsideArray,
         FindingKind::DifferentBarriers => Kind::DifferentBarriers,
+        FindingKind::CopyNeverAwaited => Kind::CopyNeverAwaited,
         FindingKind::Fault(LaunchErrorKind::OutOfBounds { .. }) => Kind::OutOfBounds,
         FindingKind::Fault(LaunchErrorKind::Misaligned { .. }) => Kind::Misaligned,
         FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. }) => Kind::DivergentBarrier,
+        FindingKind::Fault(LaunchErrorKind::MbarrierDeadlock { .. }) => Kind::MbarrierDeadlock,
+        FindingKind::Fault(LaunchErrorKind::Mbarrier { .. }) => Kind::MbarrierMisuse,
         _ => return None,
     })
 }

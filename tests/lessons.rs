@@ -1,8 +1,9 @@
 //! The numbers that the lessons of the kernels state are what the simulator counts.
 
 use gpu_kernels::{
-    KERNELS, Kernel, conflicted, double_buffered, naive, padded, register_column, register_tile, swizzled, tiled,
-    tiled_8, tiled_32, tiled_64, uncoalesced, vector_loads, warp_tiled,
+    KERNELS, Kernel, async_copies, block_order, conflicted, double_buffered, k_slices, multi_stage, naive, padded,
+    register_column, register_tile, split_barrier, swizzled, tiled, tiled_8, tiled_32, tiled_64, uncoalesced,
+    vector_loads, warp_tiled, wide_tile,
 };
 use host::{
     device::{Device, DeviceSelector},
@@ -16,12 +17,18 @@ const SIZE: usize = 128;
 
 /// What a product of SIZE x SIZE matrices costs.
 fn costs(kernel: &Kernel) -> Counts {
+    costs_of(kernel, SIZE)
+}
+
+/// What a product of SIZE x SIZE by SIZE x `n` matrices costs.
+fn costs_of(kernel: &Kernel, n: usize) -> Counts {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
     let device = gemm.device();
     let a = device.upload(matrix::random_normal(SIZE, SIZE, 1).as_slice().unwrap()).unwrap();
-    let b = device.upload(matrix::random_normal(SIZE, SIZE, 2).as_slice().unwrap()).unwrap();
-    let c = device.allocate::<f32>(SIZE * SIZE).unwrap();
-    let [a, b, c] = [&a, &b, &c].map(|buffer| DeviceMatrix::new(buffer, 0, SIZE, SIZE).unwrap());
+    let b = device.upload(matrix::random_normal(SIZE, n, 2).as_slice().unwrap()).unwrap();
+    let c = device.allocate::<f32>(SIZE * n).unwrap();
+    let a = DeviceMatrix::new(&a, 0, SIZE, SIZE).unwrap();
+    let [b, c] = [&b, &c].map(|buffer| DeviceMatrix::new(buffer, 0, SIZE, n).unwrap());
     let costs = gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry)).unwrap();
     costs.expect("C isn't empty").total()
 }
@@ -62,8 +69,8 @@ fn a_transposed_tile_costs_288_turns_a_step_where_32_and_one_would_do_and_both_c
 fn only_the_kernels_whose_lessons_speak_of_bank_conflicts_have_any() {
     for kernel in KERNELS {
         let costs = costs(kernel);
-        let has_conflicts = costs.shared_loads.units > costs.shared_loads.ideal
-            || costs.shared_stores.units > costs.shared_stores.ideal;
+        let traffic = [costs.shared_loads, costs.shared_stores, costs.shared_copies];
+        let has_conflicts = traffic.iter().any(|traffic| traffic.units > traffic.ideal);
         let shown = ["conflicted", "vector_loads", "double_buffered"];
         assert_eq!(has_conflicts, shown.contains(&kernel.name), "{}", kernel.name);
     }
@@ -114,6 +121,9 @@ fn the_more_outputs_a_thread_has_the_fewer_reads_of_shared_memory_a_multiply_add
     assert_eq!(for_64(&vector_loads::KERNEL), (4.0, 12.0));
     assert_eq!(for_64(&double_buffered::KERNEL), (4.0, 12.0));
     assert_eq!(for_64(&warp_tiled::KERNEL), (4.0, 8.0));
+    assert_eq!(for_64(&async_copies::KERNEL), (4.0, 8.0));
+    assert_eq!(for_64(&multi_stage::KERNEL), (4.0, 8.0));
+    assert_eq!(for_64(&wide_tile::KERNEL), (3.0, 6.0));
 }
 
 #[test]
@@ -123,6 +133,52 @@ fn two_stages_need_one_barrier_a_step_and_one_before_the_first() {
     assert_eq!(costs(&vector_loads::KERNEL).barriers, 8 * 2 * steps);
     assert_eq!(costs(&double_buffered::KERNEL).barriers, 8 * (steps + 1));
     assert_eq!(costs(&warp_tiled::KERNEL).barriers, 8 * (steps + 1));
+}
+
+#[test]
+fn a_step_with_asynchronous_copies_has_one_barrier_and_a_barrier_in_halves_leaves_none() {
+    let steps = |kernel: &Kernel| SIZE as u64 / u64::from(kernel.tile.k);
+    for kernel in [async_copies::KERNEL, multi_stage::KERNEL, wide_tile::KERNEL] {
+        assert_eq!(costs(&kernel).barriers, 8 * steps(&kernel), "{}", kernel.name);
+    }
+    // One shows the barrier in halves to all, before the first step.
+    assert_eq!(costs(&split_barrier::KERNEL).barriers, 8);
+    // 4 x 2 blocks, each with four barriers for adding up.
+    assert_eq!(costs(&k_slices::KERNEL).barriers, 8 * 8 * (steps(&k_slices::KERNEL) + 4));
+}
+
+#[test]
+fn copies_take_the_place_of_loads_and_stores() {
+    let (through_registers, copied) = (costs(&warp_tiled::KERNEL), costs(&async_copies::KERNEL));
+    let per_step = |kernel: &Kernel, units| per_warp_and_step(kernel, units);
+    assert_eq!(per_step(&warp_tiled::KERNEL, through_registers.global_loads.requests), 2);
+    // The first tiles are stored before the first step, and zeros after the last.
+    assert_eq!(through_registers.shared_stores.requests, 8 * 5 * (SIZE as u64 / 8 + 1));
+
+    assert_eq!((copied.global_loads.requests, copied.shared_stores.requests), (0, 0));
+    assert_eq!(per_step(&async_copies::KERNEL, copied.global_copies.requests), 4 + 1);
+    // What lies past the end of k is written to shared memory, as zeros, but not read.
+    assert_eq!(copied.shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 1));
+    assert_eq!(copied.global_copies.bytes, through_registers.global_loads.bytes);
+    assert_eq!(costs(&multi_stage::KERNEL).shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 3));
+}
+
+#[test]
+fn a_tile_of_128_x_256_loads_three_quarters_of_what_128_x_128_loads_and_32_x_64_four_times_as_much() {
+    let bytes = |kernel: &Kernel| costs_of(kernel, 2 * SIZE).global_copies.bytes;
+    let wide = bytes(&wide_tile::KERNEL);
+    assert_eq!(wide * 4, bytes(&multi_stage::KERNEL) * 3);
+    assert_eq!(wide * 4, bytes(&k_slices::KERNEL));
+    for kernel in [split_barrier::KERNEL, block_order::KERNEL] {
+        assert_eq!(bytes(&kernel), wide, "{}", kernel.name);
+    }
+}
+
+#[test]
+fn three_stages_of_the_wide_tile_take_74_496_bytes_and_four_of_the_other_33_280() {
+    assert_eq!(wide_tile::KERNEL.shared_bytes_per_block(), 74_496);
+    assert_eq!(multi_stage::KERNEL.shared_bytes_per_block(), 33_280);
+    assert_eq!(2 * multi_stage::KERNEL.shared_bytes_per_block(), 66_560);
 }
 
 #[test]

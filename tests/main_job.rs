@@ -61,7 +61,7 @@ fn list_names_every_kernel_and_what_it_needs() {
     assert_eq!(list.as_array().unwrap().len(), gpu_kernels::KERNELS.len());
     for (row, kernel) in list.as_array().unwrap().iter().zip(gpu_kernels::KERNELS) {
         assert_eq!(row["name"], kernel.name);
-        assert_eq!(row["shared_bytes"], kernel.shared_bytes);
+        assert_eq!(row["shared_bytes"], kernel.shared_bytes_per_block());
     }
 }
 

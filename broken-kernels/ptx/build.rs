@@ -5,7 +5,7 @@ use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 fn main() -> Result<(), CudaBuilderError> {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
-    let kernels = CudaBuilder::new("..").arch(NvvmArch::Compute70);
-    kernels.copy_to(Path::new(&out).join("broken_kernels_compute_70.ptx")).build()?;
+    let kernels = CudaBuilder::new("..").arch(NvvmArch::Compute80);
+    kernels.copy_to(Path::new(&out).join("broken_kernels_compute_80.ptx")).build()?;
     Ok(())
 }

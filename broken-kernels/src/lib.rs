@@ -12,6 +12,11 @@
 //! - Barriers of the block: [`first_barrier_missing`], [`second_barrier_missing`], [`both_barriers_missing`],
 //!   [`prefetch_stored_early`], [`double_buffer_wrong_stage`], [`double_buffer_barrier_late`],
 //!   [`double_buffer_barrier_missing`], [`scan_in_place`], [`broadcast_without_barrier`].
+//! - Asynchronous copies: [`copy_wait_missing`], [`copy_wait_too_lax`], [`copy_waited_for_after_the_barrier`],
+//!   [`copy_into_a_stage_still_read`], [`copy_into_the_wrong_stage`], [`copy_zeros_missing`], [`copy_never_waited_for`],
+//!   [`copies_land_on_sums`].
+//! - Barriers in two halves: [`mbarrier_wrong_parity`], [`mbarrier_wrong_count`], [`mbarrier_arrival_before_the_reads`],
+//!   [`mbarrier_arrival_before_the_copies`], [`mbarrier_arrival_without_the_warp`], [`mbarrier_not_shown`].
 //! - Barriers that not all threads reach: [`barrier_in_branch`], [`barrier_in_uneven_loop`], [`early_return`],
 //!   [`different_barriers`].
 //! - Threads of a warp: [`warp_exchange`], [`reduction_in_lockstep`].
@@ -56,6 +61,12 @@ pub enum Kind {
     Misaligned,
     /// A barrier that some threads of the block never reach.
     DivergentBarrier,
+    /// An asynchronous copy on its way when its thread ends.
+    CopyNeverAwaited,
+    /// Threads wait at an mbarrier for arrivals that never come.
+    MbarrierDeadlock,
+    /// An mbarrier used before it is one.
+    MbarrierMisuse,
 }
 
 /// One thing to be found, at lines named by their marks.
@@ -227,6 +238,20 @@ mistakes! {
     double_buffer_barrier_missing
     scan_in_place
     broadcast_without_barrier
+    copy_wait_missing
+    copy_wait_too_lax
+    copy_waited_for_after_the_barrier
+    copy_into_a_stage_still_read
+    copy_into_the_wrong_stage
+    copy_zeros_missing
+    copy_never_waited_for
+    copies_land_on_sums
+    mbarrier_wrong_parity
+    mbarrier_wrong_count
+    mbarrier_arrival_before_the_reads
+    mbarrier_arrival_before_the_copies
+    mbarrier_arrival_without_the_warp
+    mbarrier_not_shown
     barrier_in_branch
     barrier_in_uneven_loop
     early_return

@@ -143,5 +143,5 @@ unsafe fn pipeline<const ALIGNED: bool, const ROWS_APART: usize, const COLUMNS_A
         next.store::<ALIGNED>(tile_a, tile_b);
         thread::sync_threads();
     }
-    matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART>((first.0 + y, first.1 + x), &sums);
+    matrices.store::<ALIGNED, ROWS_APART, COLUMNS_APART, _, _>((first.0 + y, first.1 + x), &sums);
 }

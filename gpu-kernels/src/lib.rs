@@ -21,6 +21,17 @@
 //! 13. [`double_buffered`]: the next tiles are loaded during the products; two stages, one barrier a step.
 //! 14. [`warp_tiled`]: which lanes of a warp share what they read.
 //!
+//! From here on GPUs of compute capability 8.0 and later are needed:
+//!
+//! 15. [`async_copies`]: from global to shared memory without passing a register; when is it there?
+//! 16. [`multi_stage`]: copies several steps ahead, and what `wait_group` counts.
+//! 17. [`wide_tile`]: 16 x 8 outputs for each thread, as much as the registers hold, and one block that must never wait.
+//! 18. [`split_barrier`]: arrive early, wait late.
+//! 19. [`block_order`]: which tiles are computed at the same time.
+//! 20. [`k_slices`]: small products, with k shared out over the warps of a block.
+//!
+//! The crate `production-kernels` is where they lead: these ideas in one generic body, for any shape of tile.
+//!
 //! Beside the ladder stands [`general_tiled`]: what a library's product has to take, and that it takes no other algorithm.
 //!
 //! ## Conventions
@@ -86,4 +97,10 @@ kernels! {
     double_buffered
     warp_tiled
     general_tiled
+    async_copies
+    multi_stage
+    wide_tile
+    split_barrier
+    block_order
+    k_slices
 }

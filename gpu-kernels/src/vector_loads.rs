@@ -131,13 +131,13 @@ unsafe fn product<const ALIGNED: bool>(matrices: &Matrices, tile_a: *mut f32, ti
         multiply::<APART, APART>(tile_a.add(y), tile_b.add(x), &mut sums);
         thread::sync_threads();
     }
-    matrices.store::<ALIGNED, APART, APART>((first.0 + y, first.1 + x), &sums);
+    matrices.store::<ALIGNED, APART, APART, _, _>((first.0 + y, first.1 + x), &sums);
 }
 
 /// Four floats that are loaded or stored together.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
-struct Vector([f32; GROUP]);
+pub(crate) struct Vector(pub [f32; GROUP]);
 
 /// The three matrices of a product: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`.
 pub(crate) struct Matrices {
@@ -165,14 +165,20 @@ impl Matrices {
     /// C must be there, and its rows aligned if ALIGNED.
     #[inline(always)]
     #[allow(clippy::needless_range_loop)] // r numbers rows of C as well
-    pub(crate) unsafe fn store<const ALIGNED: bool, const ROWS_APART: usize, const COLUMNS_APART: usize>(
+    pub(crate) unsafe fn store<
+        const ALIGNED: bool,
+        const ROWS_APART: usize,
+        const COLUMNS_APART: usize,
+        const ROWS: usize,
+        const COLUMNS: usize,
+    >(
         &self,
         (row, column): (usize, usize),
-        sums: &[[f32; OUTPUTS]; OUTPUTS],
+        sums: &[[f32; COLUMNS]; ROWS],
     ) {
-        for r in 0..OUTPUTS {
+        for r in 0..ROWS {
             let row = row + r / GROUP * ROWS_APART + r % GROUP;
-            for group in 0..OUTPUTS / GROUP {
+            for group in 0..COLUMNS / GROUP {
                 let column = column + group * COLUMNS_APART;
                 let to = self.c.wrapping_add(row * self.n + column);
                 let mut vector = Vector([0.0; GROUP]);

@@ -66,6 +66,10 @@ const LANE_COLUMNS: usize = 8;
 pub const WARP_ROWS: usize = LANE_ROWS * OUTPUTS;
 /// Columns of a warp's tile of C.
 pub const WARP_COLUMNS: usize = LANE_COLUMNS * OUTPUTS;
+/// Rows from a thread's first four to its second four.
+pub(crate) const ROWS_APART: usize = WARP_ROWS / 2;
+/// Columns from a thread's first four to its second four.
+pub(crate) const COLUMNS_APART: usize = WARP_COLUMNS / 2;
 /// Warps of a block from left to right of its tile.
 const WARPS_WIDE: usize = TILE / WARP_COLUMNS;
 
@@ -99,12 +103,12 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 #[kernel]
 pub unsafe fn warp_tiled(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
     let tiles = (shared_array![f32; WORDS_A], shared_array![f32; WORDS_B]);
-    product::<{ WARP_ROWS / 2 }, { WARP_COLUMNS / 2 }>(&Matrices { a, b, c, m, n, k }, tiles, place());
+    product::<ROWS_APART, COLUMNS_APART>(&Matrices { a, b, c, m, n, k }, tiles, place());
 }
 
 /// Where this thread's outputs begin, row and column, in the block's tile.
 #[inline(always)]
-fn place() -> (usize, usize) {
+pub(crate) fn place() -> (usize, usize) {
     let thread = thread::thread_idx_x() as usize;
     let (warp, lane) = (thread / 32, thread % 32);
     // Bits 1 and 2 of the lane's number are its row, bits 0, 3 and 4 its column.

@@ -3,7 +3,11 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
-use host::{device::DeviceSelector, language::Language};
+use host::{
+    bench::{Problem, Set},
+    device::DeviceSelector,
+    language::Language,
+};
 
 /// Matrix products on NVIDIA GPUs, with kernels written in Rust.
 ///
@@ -55,6 +59,8 @@ pub enum Command {
     Sweep(SweepArguments),
     /// Time the kernels on the GPU here and keep the fastest for each class of products.
     Tune(TuneArguments),
+    /// Time every kernel beside cuBLAS; without a GPU, count what they cost.
+    Bench(BenchArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
@@ -281,6 +287,50 @@ pub struct SweepArguments {
     /// Also write everything into this file, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Rows and columns of square matrices, such as 256,512; without any shapes, on a GPU 256 to 4096, else 64 and 128.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
+
+    /// Products of other shapes, such as 100x37x64, 1000*64x64x64 (a batch) or 512x512x512:TN (A transposed in memory).
+    #[arg(long, value_name = "MxNxK,…", value_delimiter = ',')]
+    pub shapes: Vec<Problem>,
+
+    /// So many random shapes: M, N and K from 32 to 8192, none a multiple of 16.
+    #[arg(long, value_name = "COUNT")]
+    pub random: Option<usize>,
+
+    /// Shapes known by a name: squares (256 to 16384), random (60), skinny, batches, transposes.
+    #[arg(long = "set", value_name = "SET,…", value_delimiter = ',')]
+    pub sets: Vec<Set>,
+
+    /// Who takes part beside cuBLAS: gemm (the library's own choice), kernels (see list), exercise, shapes of production
+    /// kernels such as 128x256x16 or 64x64x16/4 (K in 4 parts), book, production or all; if left out, gemm, and for
+    /// square matrices the book too.
+    #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
+    pub kernels: Vec<String>,
+
+    /// Rounds in which everybody has a turn; the median counts.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
+    pub rounds: u16,
+
+    /// Seed of the matrices and of the random shapes.
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    pub seed: u64,
+
+    /// Also write everything into this file, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Also draw speed and ratio over the shapes into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 
     #[command(flatten)]
     pub language: LanguageArgument,

@@ -193,6 +193,11 @@ impl Kernel {
         }
     }
 
+    /// Shared memory of a block in bytes: what the kernel declares and what a launch adds.
+    pub fn shared_bytes_per_block(&self) -> u32 {
+        self.shared_bytes + (self.launch_shape)(1, 1, 1).map_or(0, |shape| shape.dynamic_shared_bytes)
+    }
+
     /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
     pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
         (self.launch_shape)(m, n, k).map_or(0, |shape| shape.blocks())

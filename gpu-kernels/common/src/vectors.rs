@@ -23,6 +23,39 @@ pub fn dynamic_shared_memory() -> u32 {
     address
 }
 
+/// The address of a shared array, such as `shared_array!` of cuda_std reserves.
+#[inline(always)]
+pub fn shared_address<T>(array: *const T) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let address: u64;
+        // SAFETY: it computes a number from a number.
+        unsafe {
+            core::arch::asm!("cvta.to.shared.u64 {}, {};", out(reg64) address, in(reg64) array,
+                options(pure, nomem, nostack))
+        };
+        address as u32
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        array.addr() as u32
+    }
+}
+
+/// The same pointer, of which the compiler no longer knows how it came about: a loop that moves it on keeps it in
+/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every turn.
+#[inline(always)]
+pub fn kept<T>(pointer: *const T) -> *const T {
+    #[allow(unused_mut)]
+    let mut same = pointer;
+    // SAFETY: it copies a pointer.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("mov.b64 {}, {};", out(reg64) same, in(reg64) pointer, options(pure, nomem, nostack))
+    };
+    same
+}
+
 /// Loads 16 bytes of shared memory.
 ///
 /// # Safety
@@ -42,6 +75,22 @@ pub unsafe fn load_shared(address: u32) -> [f32; 4] {
     [x, y, z, w]
 }
 
+/// Loads 4 bytes of shared memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 4 and lie, with all 4 bytes, in this block's shared memory.
+#[inline(always)]
+pub unsafe fn load_shared_word(address: u32) -> f32 {
+    #[allow(unused_mut)]
+    let mut x = 0.0f32;
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.shared.f32 {}, [{}];", out(reg32) x, in(reg32) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    x
+}
+
 /// Stores 16 bytes to shared memory.
 ///
 /// # Safety
@@ -56,6 +105,19 @@ pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
     );
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (address, x, y, z, w);
+}
+
+/// Stores 4 bytes to shared memory.
+///
+/// # Safety
+///
+/// As for [`load_shared_word`].
+#[inline(always)]
+pub unsafe fn store_shared_word(address: u32, x: f32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("st.shared.f32 [{}], {};", in(reg32) address, in(reg32) x, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x);
 }
 
 /// Loads 16 bytes of global memory.

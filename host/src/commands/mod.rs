@@ -1,5 +1,6 @@
 //! One file per command. Each turns arguments into calls of the library and hands the result to `report`.
 
+mod bench;
 mod check;
 mod exercise;
 mod explain;
@@ -44,6 +45,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
         Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
         Some(Command::Tune(arguments)) => render(tune::run(arguments, common)?, common.json),
+        Some(Command::Bench(arguments)) => render(bench::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

@@ -53,6 +53,20 @@ pub fn counting<T>(message: &'static str, things: &'static str, work: impl FnOnc
     show(|| ProgressBar::new(0).with_style(style).with_message(message), update, || work(tell))
 }
 
+/// Does `work` under a bar of `steps` steps: `work` is given a function to call with what goes on at the start of each.
+pub fn stepping<T>(steps: usize, work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+    let style = "{wide_bar} {percent} %, {elapsed} gone, {eta} left\n{msg}";
+    let style = ProgressStyle::with_template(style).expect("the template is right");
+    let bar = ProgressBar::new(steps as u64).with_style(style);
+    bar.enable_steady_tick(INTERVAL);
+    let result = work(&mut |what| {
+        bar.set_message(what.to_owned());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    result
+}
+
 fn show<T>(
     new: impl FnOnce() -> ProgressBar + Send,
     update: impl Fn(&ProgressBar) + Send,

@@ -79,7 +79,7 @@ fn start() -> Result<(&'static Driver, usize), DeviceError> {
 }
 
 /// The error for a code that a driver function returned, in the driver's words.
-fn driver_error(driver: &Driver, call: &'static str, code: c_int) -> DeviceError {
+pub(super) fn driver_error(driver: &Driver, call: &'static str, code: c_int) -> DeviceError {
     let name = match (driver.error_name(code), driver.error_text(code)) {
         (Some(name), Some(text)) => format!("{name}, {text}"),
         (Some(name), None) => name.to_owned(),
@@ -610,4 +610,4 @@ impl Drop for CudaBackend {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -84,6 +84,9 @@ pub enum DeviceError {
     /// A launch that somebody wants to watch, on a device that shows nothing of what happens inside a launch.
     #[error("only the simulator can be watched while it runs a kernel; use `--device sim`")]
     NotObservable,
+    /// Launches to be recorded as a graph, on a device that has none.
+    #[error("launches can be recorded as a graph on a GPU only; the simulator runs each when it is launched")]
+    NotRecordable,
     /// Any other failure of a driver function.
     #[error("the CUDA driver's {call} failed: {name} (error {code}). `--device sim` runs without a GPU")]
     Driver {

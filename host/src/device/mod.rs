@@ -10,6 +10,8 @@
 mod buffer;
 mod cuda;
 mod error;
+mod graph;
+mod hardware;
 mod kernel;
 mod simulator;
 mod stream;
@@ -23,6 +25,8 @@ use serde::Serialize;
 pub use buffer::{DeviceBuffer, Element};
 pub use cuda::device_count;
 pub use error::DeviceError;
+pub use graph::Graph;
+pub use hardware::Hardware;
 pub(crate) use kernel::RawKernel;
 pub use kernel::{Argument, KernelResources, LoadedKernel};
 pub use simulator::available_memory;

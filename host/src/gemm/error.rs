@@ -162,6 +162,9 @@ pub enum GemmError {
         /// Bytes needed.
         bytes: u128,
     },
+    /// A batch that is a list of matrices, where only one at equal distances will do.
+    #[error("a batch that is a list of matrices can't be given to another library; take matrices at equal distances")]
+    ListedBatch,
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),

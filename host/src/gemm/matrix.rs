@@ -721,7 +721,7 @@ impl<'a> From<&'a MatrixList<'_>> for Operand<'a> {
 /// made from a [`DeviceMatrixMut`], from [`DeviceMatricesMut`] or from a [`MatrixListMut`], or, to use those again, from
 /// a `&mut` reference to one.
 #[derive(Debug)]
-pub struct Output<'a>(pub(super) Operand<'a>);
+pub struct Output<'a>(pub(crate) Operand<'a>);
 
 impl<'a> From<DeviceMatrixMut<'a>> for Output<'a> {
     fn from(matrix: DeviceMatrixMut<'a>) -> Output<'a> {

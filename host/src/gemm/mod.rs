@@ -10,9 +10,11 @@
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
 //! | `host.rs` | matrices in host memory |
+//! | `blas.rs` | a product as other libraries are told of it |
 //! | `book.rs` | launches of the book's kernels |
 //! | `error.rs` | what can be wrong |
 
+mod blas;
 mod book;
 mod error;
 mod host;
@@ -27,6 +29,7 @@ use std::{
 
 use gpu_kernels::Kernel;
 
+pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
     host::{HostProduct, TimedProduct, Timing},

@@ -1,6 +1,7 @@
 //! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here
 //! computes or decides.
 
+mod bench;
 mod check;
 mod exercise;
 mod explain;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
 
+pub use bench::{BenchMachine, BenchReport, BenchRow, CountedRow, LeftOut, SummaryRow};
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
@@ -65,7 +67,7 @@ impl KernelRow {
             precision: kernel.precision.name(),
             tile: [kernel.tile.m, kernel.tile.n, kernel.tile.k],
             block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
+            shared_bytes: kernel.shared_bytes_per_block(),
             architecture: kernel.architecture.name(),
             compute_capability: format!("{major}.{minor}"),
         }

@@ -14,10 +14,15 @@ const CHILD: &str = "HOST_CUDA_TEST_BODY";
 
 /// Runs `body` in a fresh process whose driver is the stand-in. `test` is the calling test's name.
 fn on_stand_in(test: &str, settings: &[(&str, &str)], body: fn()) {
+    on_stand_in_from(module_path!(), test, settings, body);
+}
+
+/// The same for a test of another module, which is `module_path!()` there.
+pub(in crate::device) fn on_stand_in_from(module: &str, test: &str, settings: &[(&str, &str)], body: fn()) {
     if std::env::var(CHILD).is_ok_and(|child| child == test) {
         return body();
     }
-    let path = module_path!().split_once("::").unwrap().1;
+    let path = module.split_once("::").unwrap().1;
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("{path}::{test}"), "--exact", "--nocapture"])
         .env(CHILD, test)
@@ -48,10 +53,10 @@ fn stand_in() -> &'static Path {
     })
 }
 
-const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy(\n.param .u64 from, .param .u64 .ptr to,\n\
+pub(in crate::device) const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy(\n.param .u64 from, .param .u64 .ptr to,\n\
                    .param .u32 bytes,\n.param .f32 add\n)\n.visible .entry fault()\n";
 
-fn shape(threads: u32, dynamic_shared_bytes: u32) -> LaunchShape {
+pub(in crate::device) fn shape(threads: u32, dynamic_shared_bytes: u32) -> LaunchShape {
     LaunchShape { grid: [1, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes }
 }
 
