@@ -23,8 +23,6 @@ pub const MISTAKE: Mistake = Mistake {
     found: &[
         Found::between(Kind::ReadAfterWrite, "copy a", "read a"),
         Found::between(Kind::ReadAfterWrite, "copy b", "read b"),
-        Found::between(Kind::WriteAfterRead, "read a", "copy a"),
-        Found::between(Kind::WriteAfterRead, "read b", "copy b"),
     ],
 };
 

@@ -6,6 +6,14 @@
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so that an
 //! edited lesson doesn't compile the production kernels again. What both need is here.
 
+//! ## Which line an instruction is said to be on
+//!
+//! With the feature `lines-of-callers` an instruction of a function of this crate has the line of the call in the PTX,
+//! otherwise its own line here. A kernel's reader wants the call. It's done by not asking for the functions to be inlined
+//! early: cuda_builder gives lines to the crate that it builds and to what is compiled within it, and this crate is then
+//! compiled by itself, without lines, and inlined when everything is linked. Functions with parameters for types or numbers
+//! are compiled with their callers in any case.
+
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 

@@ -7,7 +7,7 @@
 /// The address of the shared memory whose size the launch sets, the same as
 /// [`dynamic_shared_mem`](https://docs.rs/cuda_std/0.2.2/cuda_std/shared/fn.dynamic_shared_mem.html) gives as a pointer.
 /// A multiple of 128.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn dynamic_shared_memory() -> u32 {
     #[allow(unused_mut)]
     let mut address = 0;
@@ -24,7 +24,7 @@ pub fn dynamic_shared_memory() -> u32 {
 }
 
 /// The address of a shared array, such as `shared_array!` of cuda_std reserves.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn shared_address<T>(array: *const T) -> u32 {
     #[cfg(target_arch = "nvptx64")]
     {
@@ -44,7 +44,7 @@ pub fn shared_address<T>(array: *const T) -> u32 {
 
 /// The same pointer, of which the compiler no longer knows how it came about: a loop that moves it on keeps it in
 /// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every turn.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn kept<T>(pointer: *const T) -> *const T {
     #[allow(unused_mut)]
     let mut same = pointer;
@@ -61,7 +61,7 @@ pub fn kept<T>(pointer: *const T) -> *const T {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and lie, with all 16 bytes, in this block's shared memory.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_shared(address: u32) -> [f32; 4] {
     #[allow(unused_mut)]
     let [mut x, mut y, mut z, mut w] = [0.0f32; 4];
@@ -80,7 +80,7 @@ pub unsafe fn load_shared(address: u32) -> [f32; 4] {
 /// # Safety
 ///
 /// As for [`load_shared`].
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -96,7 +96,7 @@ pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and point to 16 readable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_global(address: u64) -> [f32; 4] {
     #[allow(unused_mut)]
     let [mut x, mut y, mut z, mut w] = [0.0f32; 4];
@@ -115,7 +115,7 @@ pub unsafe fn load_global(address: u64) -> [f32; 4] {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and point to 16 writable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_global(address: u64, [x, y, z, w]: [f32; 4]) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -131,7 +131,7 @@ pub unsafe fn store_global(address: u64, [x, y, z, w]: [f32; 4]) {
 /// # Safety
 ///
 /// `address` must be a multiple of 4 and point to 4 readable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_global_word(address: u64) -> f32 {
     #[allow(unused_mut)]
     let mut x = 0.0f32;
@@ -147,7 +147,7 @@ pub unsafe fn load_global_word(address: u64) -> f32 {
 /// # Safety
 ///
 /// `address` must be a multiple of 4 and point to 4 writable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_global_word(address: u64, x: f32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("st.global.f32 [{}], {};", in(reg64) address, in(reg32) x, options(nostack));
