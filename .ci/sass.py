@@ -2,18 +2,17 @@
 """Watches what NVIDIA's assembler makes of the production kernels.
 
 How fast a kernel is depends on what ptxas does with its registers and its main loop, and that can change with a new rustc, LLVM or
-ptxas while every test still passes. So each entry of the production kernels is assembled for one GPU (sm_90), disassembled,
-and a few numbers of it are compared with those of gpu-kernels/production/sass.json. They were written when the kernels were last
-measured:
+ptxas while every test still passes. So the production kernels are assembled, and a few numbers of each are compared with those
+of gpu-kernels/production/sass.json, which were written when the kernels were last measured:
 
     .ci/sass.py             compare; exit code 1 and a table if something moved further than the tolerances
     .ci/sass.py --bless     write the numbers as they are now, after measuring that the kernels are as fast as they were
     .ci/sass.py --show      print the numbers as they are now
 
-The numbers: registers of a thread; bytes of its stack frame and of spills (local memory, which should be none); and of the main
-loop its instructions and the share of them that are fused multiply-adds (FFMA), which is the share of the FFMA peak that the
-kernel could reach if it issued an instruction every cycle. The main loop is the natural loop of the control flow graph with the most FFMA,
-the innermost one where loops are nested.
+The numbers, for sm_90: registers of a thread; bytes of its stack frame and of spills (local memory, which should be none); and of
+the main loop its instructions and the share of them that are fused multiply-adds (FFMA), which is the share of the FFMA peak
+that the kernel could reach if it issued an instruction every cycle. The main loop is the natural loop of the control flow graph with
+the most FFMA, the innermost one where loops are nested. For one chip of each other generation, only spills.
 """
 
 import argparse
@@ -28,8 +27,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "gpu-kernels/production/sass.json"
-MODULES = ["production_compute_70", "production_compute_80"]
+MODULE = "production_compute_80"
 ARCHITECTURE = "sm_90"
+OTHERS = ["sm_80", "sm_89", "sm_100", "sm_120"]
 
 # How far a number may move before somebody has to look: by as much as this, or by this share of what is expected.
 TOLERANCES = {
@@ -40,6 +40,8 @@ TOLERANCES = {
     "loop_ffma": {"by": 0},
     "ffma_share": {"by": 0.01},
 }
+# Bytes that a thread may spill more than expected on the other chips.
+MORE_SPILLS = 32
 COLUMNS = {
     "registers": "registers",
     "stack_bytes": "stack bytes",
@@ -48,16 +50,6 @@ COLUMNS = {
     "loop_ffma": "FFMA of the main loop",
     "ffma_share": "FFMA share of the main loop",
 }
-
-
-def split(module):
-    """The entries of a PTX module, each as a module of its own: {name: text}."""
-    entry = re.compile(r"^\.visible \.entry (\w+)\(.*?^\}\n", re.MULTILINE | re.DOTALL)
-    before = re.search(r"^\.visible \.entry ", module, re.MULTILINE)
-    if before is None:
-        return {}
-    rest = entry.sub("", module[before.start():])
-    return {found[1]: module[: before.start()] + found[0] + rest for found in entry.finditer(module)}
 
 
 def parse(listing):
@@ -170,53 +162,65 @@ def main_loop(instructions, loops):
     return set()
 
 
-def measure(listing, report):
-    """The numbers of one kernel, from what nvdisasm and what ptxas say of it."""
+def loop_numbers(listing):
+    """The numbers of a kernel's main loop."""
     instructions, labels = parse(listing)
     loop = main_loop(instructions, natural_loops(successors(instructions, labels)))
     ffma = sum(is_ffma(instructions[at]) for at in loop)
-    stack, stores, loads = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", report).groups()
-    return {
-        "registers": int(re.search(r"Used (\d+) registers", report)[1]),
-        "stack_bytes": int(stack),
-        "spill_bytes": int(stores) + int(loads),
-        "loop_instructions": len(loop),
-        "loop_ffma": ffma,
-        "ffma_share": round(ffma / len(loop), 4) if loop else 0.0,
-    }
+    share = round(ffma / len(loop), 4) if loop else 0.0
+    return {"loop_instructions": len(loop), "loop_ffma": ffma, "ffma_share": share}
 
 
-def assemble(tools, name, ptx):
-    with tempfile.TemporaryDirectory() as folder:
-        source, cubin = pathlib.Path(folder, "kernel.ptx"), pathlib.Path(folder, "kernel.cubin")
-        source.write_text(ptx)
-        ptxas = [tools / "ptxas", "--verbose", f"-arch={ARCHITECTURE}", "-o", cubin, source]
-        report = subprocess.run(ptxas, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if report.returncode != 0:
-            sys.exit(f"ptxas refuses {name}:\n{report.stdout}")
-        listing = subprocess.run([tools / "nvdisasm", "-c", cubin], capture_output=True, text=True)
-        if listing.returncode != 0:
-            sys.exit(f"nvdisasm refuses {name}:\n{listing.stderr}")
-        return measure(listing.stdout, report.stdout)
+def resources(report):
+    """What ptxas says of each kernel: {name: numbers}."""
+    found = {}
+    for part in re.split(r"^ptxas info *: Function properties for ", report, flags=re.MULTILINE)[1:]:
+        stack, stores, loads = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", part).groups()
+        found[part.split(None, 1)[0]] = {
+            "registers": int(re.search(r"Used (\d+) registers", part)[1]),
+            "stack_bytes": int(stack),
+            "spill_bytes": int(stores) + int(loads),
+        }
+    return found
 
 
-def host_ptx(*arguments):
-    command = ["cargo", "run", "--quiet", "-p", "host", "--", "ptx", *arguments]
-    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+def listings(disassembly):
+    """The listing of each kernel: {name: text}."""
+    parts = re.split(r"^//-+ \.text\.(\w+) +-+\n", disassembly, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{pathlib.Path(command[0]).name} {command[1]} refuses the production kernels:\n{done.stdout[-4000:]}")
+    return done.stdout
 
 
 def found_now():
-    tools = pathlib.Path(subprocess.run([ROOT / ".ci/nvidia-tools"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
-    if not tools.is_absolute():
-        tools = ROOT / tools
-    entries = {}
-    for module in MODULES:
-        entries.update(split(host_ptx(module)))
-    if not entries:
-        sys.exit("the production kernels have no entries")
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        numbers = threads.map(lambda entry: assemble(tools, *entry), entries.items())
-        return dict(sorted(zip(entries, numbers)))
+    """The numbers as they are now: {"kernels": {name: numbers}, "spills": {architecture: {name: bytes}}}."""
+    bin = subprocess.run([ROOT / ".ci/nvidia-tools"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    tools = ROOT / bin
+    command = ["cargo", "run", "--quiet", "-p", "host", "--", "ptx", MODULE]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        ptx = pathlib.Path(folder, "kernels.ptx")
+        ptx.write_text(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+        def assemble(architecture):
+            cubin = pathlib.Path(folder, f"{architecture}.cubin")
+            return resources(run([tools / "ptxas", f"-arch={architecture}", "--verbose", "-o", cubin, ptx])), cubin
+
+        others = [threads.submit(assemble, architecture) for architecture in OTHERS]
+        kernels, cubin = assemble(ARCHITECTURE)
+        if not kernels:
+            sys.exit(f"{MODULE} has no kernels")
+        for name, listing in listings(run([tools / "nvdisasm", "-c", cubin])).items():
+            kernels[name].update(loop_numbers(listing))
+        spills = {}
+        for architecture, other in zip(OTHERS, others):
+            of_kernels = other.result()[0].items()
+            spills[architecture] = {name: values["spill_bytes"] for name, values in sorted(of_kernels) if values["spill_bytes"]}
+    return {"kernels": dict(sorted(kernels.items())), "spills": spills}
 
 
 def allowed(what, expected):
@@ -227,16 +231,22 @@ def allowed(what, expected):
 def moved(expected, found):
     """What isn't as expected: [(kernel, what, expected, found, allowed)]."""
     rows = []
-    for name in sorted(expected.keys() | found.keys()):
-        if name not in found:
+    before_all, now_all = expected["kernels"], found["kernels"]
+    for name in sorted(before_all.keys() | now_all.keys()):
+        if name not in now_all:
             rows.append((name, "the kernel", "is there", "is gone", ""))
-        elif name not in expected:
+        elif name not in before_all:
             rows.append((name, "the kernel", "unknown", "is new", ""))
         else:
             for what in TOLERANCES:
-                before, now = expected[name][what], found[name][what]
+                before, now = before_all[name][what], now_all[name][what]
                 if abs(now - before) > allowed(what, before) + 1e-9:
                     rows.append((name, COLUMNS[what], show(what, before), show(what, now), "± " + show(what, allowed(what, before))))
+    for architecture, spills in found["spills"].items():
+        for name, now in spills.items():
+            before = expected["spills"].get(architecture, {}).get(name, 0)
+            if now > before + MORE_SPILLS and name in before_all:
+                rows.append((name, f"spilled bytes on {architecture}", before, now, f"up to {before + MORE_SPILLS}"))
     return rows
 
 
@@ -250,10 +260,12 @@ def table(rows):
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in texts)
 
 
-def write(numbers):
+def text(numbers):
     # A kernel a line, so that a difference is read at a glance.
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in numbers.items())
-    EXPECTED.write_text("{\n" + lines + "\n}\n")
+    def lines(values):
+        return ",\n".join(f"    {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items())
+
+    return f'{{\n  "kernels": {{\n{lines(numbers["kernels"])}\n  }},\n  "spills": {{\n{lines(numbers["spills"])}\n  }}\n}}\n'
 
 
 def main():
@@ -265,11 +277,14 @@ def main():
 
     found = found_now()
     if arguments.bless:
-        write(found)
-        print(f"{EXPECTED.relative_to(ROOT)}: {len(found)} kernels")
+        EXPECTED.write_text(text(found))
+        print(f"{EXPECTED.relative_to(ROOT)}: {len(found['kernels'])} kernels")
         return
     if arguments.show:
-        print(table([["kernel", *COLUMNS.values()], *([name, *(show(what, values[what]) for what in COLUMNS)] for name, values in found.items())]))
+        rows = ([name, *(show(what, values[what]) for what in COLUMNS)] for name, values in found["kernels"].items())
+        print(table([["kernel", *COLUMNS.values()], *rows]))
+        for architecture, spills in found["spills"].items():
+            print(f"spilled bytes on {architecture}:", ", ".join(f"{name} {bytes}" for name, bytes in spills.items()) or "none")
         return
     try:
         expected = json.loads(EXPECTED.read_text())
@@ -281,7 +296,7 @@ def main():
         print(f"\nThe machine code for {ARCHITECTURE} isn't what was measured. Measure the kernels again (`bench`, `tune`); if they are as\n"
               "fast as before, `.ci/sass.py --bless` writes these numbers down.")
         sys.exit(1)
-    print(f"{len(found)} production kernels assemble for {ARCHITECTURE} as expected")
+    print(f"{len(found['kernels'])} production kernels assemble for {ARCHITECTURE} as expected")
 
 
 if __name__ == "__main__":

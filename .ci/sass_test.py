@@ -1,5 +1,6 @@
 """What .ci/sass.py makes of disassembled code. Run: python3 .ci/sass_test.py"""
 
+import json
 import unittest
 
 import sass
@@ -37,32 +38,39 @@ ptxas info    : Used 235 registers, used 1 barriers, 16640 bytes smem
 
 class Sass(unittest.TestCase):
     def test_the_main_loop_is_the_innermost_with_most_of_the_multiply_adds_and_has_what_lies_behind_the_end(self):
-        numbers = sass.measure(LISTING, REPORT)
+        numbers = sass.loop_numbers(LISTING)
         self.assertEqual(numbers["loop_ffma"], 3)
         self.assertEqual(numbers["loop_instructions"], 9)
         self.assertEqual(numbers["ffma_share"], 0.3333)
 
     def test_registers_stack_and_spills_are_the_assemblers(self):
-        numbers = sass.measure(LISTING, REPORT)
-        self.assertEqual([numbers[what] for what in ("registers", "stack_bytes", "spill_bytes")], [235, 8, 20])
+        of = {"registers": 235, "stack_bytes": 8, "spill_bytes": 20}
+        self.assertEqual(sass.resources(REPORT + REPORT.replace("kernel", "other")), {"kernel": of, "other": of})
 
     def test_a_kernel_without_loops_has_no_main_loop(self):
-        self.assertEqual(sass.measure("        /*0000*/   EXIT ;\n", REPORT)["loop_instructions"], 0)
+        self.assertEqual(sass.loop_numbers("        /*0000*/   EXIT ;\n")["loop_instructions"], 0)
 
     def test_what_moves_within_the_tolerances_is_let_be_and_the_rest_is_named(self):
         before = {"registers": 128, "stack_bytes": 0, "spill_bytes": 0, "loop_instructions": 2000, "loop_ffma": 1900, "ffma_share": 0.95}
-        now = {**before, "registers": 134, "loop_instructions": 2040, "ffma_share": 0.94}
-        self.assertEqual(sass.moved({"a": before}, {"a": now}), [])
-        now = {**before, "registers": 121, "spill_bytes": 4, "loop_instructions": 2041}
-        self.assertEqual([row[1] for row in sass.moved({"a": before}, {"a": now})],
-                         ["registers", "spilled bytes", "instructions of the main loop"])
-        self.assertEqual([row[3] for row in sass.moved({"a": before}, {"b": before})], ["is gone", "is new"])
+        def moved(now, spills={}):
+            one = {"kernels": {"a": before}, "spills": {"sm_80": {"a": 40}}}
+            return sass.moved(one, {"kernels": now, "spills": {"sm_80": spills}})
 
-    def test_a_module_is_split_into_its_entries(self):
-        module = ".version 7.0\n.visible .entry a(\n)\n{\n\tret;\n}\n\t// next\n.visible .entry b(\n)\n{\n}\n\t.file\t1 \"x\"\n"
-        self.assertEqual(sass.split(module)["b"].split(), '.version 7.0 .visible .entry b( ) { } // next .file 1 "x"'.split())
-        self.assertEqual(list(sass.split(module)), ["a", "b"])
-        self.assertEqual(sass.split(".version 7.0\n"), {})
+        self.assertEqual(moved({"a": {**before, "registers": 134, "loop_instructions": 2040, "ffma_share": 0.94}}), [])
+        now = {**before, "registers": 121, "spill_bytes": 4, "loop_instructions": 2041}
+        self.assertEqual([row[1] for row in moved({"a": now})],
+                         ["registers", "spilled bytes", "instructions of the main loop"])
+        self.assertEqual([row[3] for row in moved({"b": before})], ["is gone", "is new"])
+        self.assertEqual(moved({"a": before}, {"a": 72}), [])
+        self.assertEqual([row[1] for row in moved({"a": before}, {"a": 73})], ["spilled bytes on sm_80"])
+
+    def test_a_disassembly_is_split_into_its_kernels(self):
+        heading = "//--------------------- .text.{} --------------------------\n"
+        self.assertEqual(sass.listings("\t.target\n" + heading.format("a") + "A\n" + heading.format("b") + "B\n"), {"a": "A\n", "b": "B\n"})
+
+    def test_what_is_written_is_read_again(self):
+        numbers = {"kernels": {"a": {"registers": 1}, "b": {"registers": 2}}, "spills": {"sm_80": {}, "sm_89": {"a": 4}}}
+        self.assertEqual(json.loads(sass.text(numbers)), numbers)
 
 
 if __name__ == "__main__":

@@ -363,3 +363,48 @@ fn a_size_that_memory_cannot_hold_is_refused_with_the_figures() {
         assert.stderr(predicate::str::contains("bytes").and(predicate::str::contains("available")));
     }
 }
+
+#[test]
+fn transposes_factors_and_what_c_holds_are_taken_into_account_and_verified() {
+    let workplace = Workplace::new();
+    let (a, b, c) = (matrix::random_normal(7, 5, 1), matrix::random_normal(4, 7, 2), matrix::random_normal(5, 4, 3));
+    for (name, matrix) in [("at.npy", &a), ("bt.npy", &b), ("c0.npy", &c)] {
+        write_npy(workplace.path(name), matrix).unwrap();
+    }
+    let c0 = workplace.path("c0.npy");
+    let c0 = c0.to_str().unwrap();
+    let check = |options: &[&str], alpha: f32, beta: f32| {
+        let options = [options, &["--trans-a", "--trans-b", "--verify"]].concat();
+        let formula = "A^T (of 7 x 5) B^T (of 4 x 7)";
+        workplace.gemm_with("at.npy", "bt.npy", &options).code(0).stdout(predicate::str::contains(formula));
+        let reference = host::verify::reference_in(host::verify::Order::Any, a.t(), b.t());
+        let reference = reference.scaled(alpha, beta, Some(c.view()));
+        assert!(host::verify::compare(workplace.product().view(), &reference).passed(), "{options:?}");
+    };
+    check(&[], 1.0, 0.0);
+    check(&["--alpha", "-2.5"], -2.5, 0.0);
+    check(&["--alpha", "2", "--beta", "-1", "--c", c0], 2.0, -1.0);
+    check(&["--c", c0], 1.0, 1.0);
+    check(&["--beta", "0", "--c", c0], 1.0, 0.0);
+    check(&["--beta", "0"], 1.0, 0.0);
+
+    // C may be replaced by what comes of it.
+    fs::copy(c0, workplace.path("c.npy")).unwrap();
+    let output = workplace.path("c.npy");
+    check(&["--beta", "3", "--c", output.to_str().unwrap()], 1.0, 3.0);
+}
+
+#[test]
+fn factors_without_their_matrix_and_kernels_that_cannot_are_refused() {
+    let workplace = Workplace::new();
+    let refused = |options: &[&str], text: &str| {
+        workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(text));
+    };
+    refused(&["--beta", "2"], "--c");
+    refused(&["--alpha", "two"], "--alpha");
+    refused(&["--alpha", "2", "--kernel", "tiled"], "'tiled' computes C = A B");
+    refused(&["--trans-a"], "must equal the rows of B");
+    let a = workplace.path("a.npy");
+    refused(&["--c", a.to_str().unwrap()], "the product is 5 x 4, but C is 5 x 7");
+    assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+}

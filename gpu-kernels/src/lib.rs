@@ -32,6 +32,8 @@
 //!
 //! The crate `production-kernels` is where they lead: these ideas in one generic body, for any shape of tile.
 //!
+//! Beside the ladder stands [`general_tiled`]: what a library's product has to take, and that it takes no other algorithm.
+//!
 //! ## Conventions
 //!
 //! All matrices are row-major without gaps: A is `m` x `k`, B is `k` x `n`, C is `m` x `n`, and element (row, column)
@@ -100,4 +102,5 @@ kernels! {
     split_barrier
     block_order
     k_slices
+    general_tiled
 }

@@ -3,7 +3,11 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
-use host::{device::DeviceSelector, language::Language};
+use host::{
+    bench::{Problem, Set},
+    device::DeviceSelector,
+    language::Language,
+};
 
 /// Matrix products on NVIDIA GPUs, with kernels written in Rust.
 ///
@@ -43,7 +47,7 @@ impl Common {
 pub enum Command {
     /// The main job, with another size, kernel or seed.
     Run(RunArguments),
-    /// Multiply two matrices from .npy files: C = A B.
+    /// Multiply matrices from .npy files: C = A B, or alpha op(A) op(B) + beta C.
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
@@ -53,12 +57,36 @@ pub enum Command {
     Exercise(ExerciseArguments),
     /// Compare tiles of 8, 16, 32 and 64: what each takes and costs, and on a GPU how fast it is beside cuBLAS.
     Sweep(SweepArguments),
+    /// Time the kernels on the GPU here and keep the fastest for each class of products.
+    Tune(TuneArguments),
+    /// Time every kernel beside cuBLAS; without a GPU, count what they cost.
+    Bench(BenchArguments),
     /// List the kernels: tile, threads, shared memory, what they need.
     List,
     /// Show devices, driver, kernel compiler and PTX levels.
     Info,
     /// Print the PTX of the kernels, as the GPU's driver and the simulator get it.
     Ptx(PtxArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct TuneArguments {
+    /// The longest that it may take; what is left then is tuned the next time.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, conflicts_with_all = ["show", "reset"])]
+    pub minutes: f64,
+
+    /// Show what is known instead.
+    #[arg(long, conflicts_with = "reset")]
+    pub show: bool,
+
+    /// Forget what was found for this GPU, driver and build.
+    #[arg(long)]
+    pub reset: bool,
+
+    /// The folder for tunings; GEMM_TUNE_DIR, else rust-gemm in the user's cache folder, if left out. Products are planned
+    /// with what is there only if GEMM_TUNE_DIR names it.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -98,15 +126,35 @@ impl Default for RunArguments {
 
 #[derive(Debug, Args)]
 pub struct GemmArguments {
-    /// A, an m x k matrix of float32 in a .npy file.
+    /// A, an m x k matrix of float32 in a .npy file (k x m with --trans-a).
     pub a: PathBuf,
 
-    /// B, a k x n matrix of float32 in a .npy file.
+    /// B, a k x n matrix of float32 in a .npy file (n x k with --trans-b).
     pub b: PathBuf,
 
     /// Where to write C, m x n, as .npy.
     #[arg(short, long, value_name = "C")]
     pub output: PathBuf,
+
+    /// The factor of the product.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    pub alpha: f32,
+
+    /// The factor of what C holds before; 1 if left out and --c is given.
+    #[arg(long, allow_negative_numbers = true)]
+    pub beta: Option<f32>,
+
+    /// What C holds before, an m x n matrix in a .npy file, which may be the output.
+    #[arg(long, value_name = "C0")]
+    pub c: Option<PathBuf>,
+
+    /// Multiply A's transpose.
+    #[arg(long)]
+    pub trans_a: bool,
+
+    /// Multiply by B's transpose.
+    #[arg(long)]
+    pub trans_b: bool,
 
     /// The kernel (see list); chosen for the shape if left out.
     #[arg(long)]
@@ -239,6 +287,50 @@ pub struct SweepArguments {
     /// Also write everything into this file, as comma-separated values.
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub language: LanguageArgument,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// Rows and columns of square matrices, such as 256,512; without any shapes, on a GPU 256 to 4096, else 64 and 128.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
+
+    /// Products of other shapes, such as 100x37x64, 1000*64x64x64 (a batch) or 512x512x512:TN (A transposed in memory).
+    #[arg(long, value_name = "MxNxK,…", value_delimiter = ',')]
+    pub shapes: Vec<Problem>,
+
+    /// So many random shapes: M, N and K from 32 to 8192, none a multiple of 16.
+    #[arg(long, value_name = "COUNT")]
+    pub random: Option<usize>,
+
+    /// Shapes known by a name: squares (256 to 16384), random (60), skinny, batches, transposes.
+    #[arg(long = "set", value_name = "SET,…", value_delimiter = ',')]
+    pub sets: Vec<Set>,
+
+    /// Who takes part beside cuBLAS: gemm (the library's own choice), kernels (see list), exercise, shapes of production
+    /// kernels such as 128x256x16 or 64x64x16/4 (K in 4 parts), book, production or all; if left out, gemm, and for
+    /// square matrices the book too.
+    #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
+    pub kernels: Vec<String>,
+
+    /// Rounds in which everybody has a turn; the median counts.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
+    pub rounds: u16,
+
+    /// Seed of the matrices and of the random shapes.
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    pub seed: u64,
+
+    /// Also write everything into this file, as comma-separated values.
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+
+    /// Also draw speed and ratio over the shapes into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 
     #[command(flatten)]
     pub language: LanguageArgument,

@@ -7,7 +7,8 @@
 //!
 //! cuBLAS stores matrices by columns, we by rows. The same memory read by columns instead of by rows is the transposed
 //! matrix, so no data is moved: where C = A B by rows is wanted, cuBLAS is asked for C^T = B^T A^T by columns, which is
-//! the product of B's memory and A's memory, in this order, neither marked as transposed.
+//! the product of B's memory and A's memory, in this order, neither marked as transposed. A matrix that stands transposed
+//! in memory is marked as such, on either side of this exchange.
 //!
 //! # The arithmetic
 //!
@@ -15,11 +16,16 @@
 //! mantissas (TF32) are used only after `cublasSetMathMode`, which is not called here. From version 12.9 on a user may
 //! have f32 emulated on the tensor cores of Blackwell by the variable `CUBLAS_EMULATE_SINGLE_PRECISION`; that is left to
 //! the user.
+//!
+//! # Graphs
+//!
+//! Left alone, cuBLAS takes the memory that it works in from the driver, inside a graph by nodes of their own. It is given
+//! 32 MiB for good here, as much as NVIDIA recommends for Hopper, so that a graph of its products holds products only.
 
 use std::{
     env,
     error::Error,
-    ffi::{OsString, c_float, c_int, c_void},
+    ffi::{OsString, c_float, c_int, c_longlong, c_void},
     path::{Path, PathBuf},
     ptr,
 };
@@ -27,15 +33,19 @@ use std::{
 use libloading::Library;
 
 use crate::{
-    device::{Device, DeviceError},
-    gemm::DeviceMatrix,
+    device::{Device, DeviceBuffer, DeviceError},
+    gemm::{BlasMatrix, BlasProduct, DeviceMatrix, GemmError, Operand, Output},
 };
 
 /// The library under the names of its last three major versions, newest first.
 const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11"];
 
-/// `CUBLAS_OP_N`: not transposed.
+/// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
 const NOT_TRANSPOSED: c_int = 0;
+const TRANSPOSED: c_int = 1;
+
+/// Elements of the memory that cuBLAS is given to work in: 32 MiB.
+const WORKSPACE: usize = (32 << 20) / size_of::<f32>();
 
 /// `cublasHandle_t`.
 type Handle = *mut c_void;
@@ -43,6 +53,8 @@ type Create = unsafe extern "C" fn(*mut Handle) -> c_int;
 type Destroy = unsafe extern "C" fn(Handle) -> c_int;
 type GetVersion = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
 type SetStream = unsafe extern "C" fn(Handle, *mut c_void) -> c_int;
+/// handle, memory, bytes.
+type SetWorkspace = unsafe extern "C" fn(Handle, *mut c_void, usize) -> c_int;
 /// handle, operation on A, on B, m, n, k, alpha, A, its leading dimension, B, its, beta, C, its.
 type Sgemm = unsafe extern "C" fn(
     Handle,
@@ -58,6 +70,27 @@ type Sgemm = unsafe extern "C" fn(
     c_int,
     *const c_float,
     *mut c_float,
+    c_int,
+) -> c_int;
+/// As [`Sgemm`], with the elements from matrix to matrix after each leading dimension, and the number of products.
+type SgemmStridedBatched = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_float,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    c_int,
+    c_longlong,
+    *const c_float,
+    *mut c_float,
+    c_int,
+    c_longlong,
     c_int,
 ) -> c_int;
 
@@ -98,8 +131,10 @@ pub enum CublasError {
         /// What it returned; the cuBLAS documentation lists the values under `cublasStatus_t`.
         status: c_int,
     },
-    /// A matrix that cuBLAS's 32-bit sizes can't express, or matrices that don't fit together.
-    #[error("cuBLAS can't multiply {m} x {k} by {k} x {n}: sizes must agree and be less than 2^31")]
+    /// A size that cuBLAS's 32 bits can't express.
+    #[error(
+        "cuBLAS can't multiply {m} x {k} by {k} x {n}: sizes, leading dimensions and batches must be less than 2^31"
+    )]
     Shape {
         /// Rows of A.
         m: usize,
@@ -108,6 +143,9 @@ pub enum CublasError {
         /// Columns of A.
         k: usize,
     },
+    /// Matrices that don't fit together or aren't this device's.
+    #[error(transparent)]
+    Gemm(#[from] GemmError),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -119,6 +157,9 @@ pub struct Cublas {
     handle: Handle,
     destroy: Destroy,
     sgemm: Sgemm,
+    strided_batched: Option<SgemmStridedBatched>,
+    /// The memory that it works in, if there was so much; freed after the handle.
+    _workspace: Option<DeviceBuffer<f32>>,
     version: Option<c_int>,
     name: String,
     device: Device,
@@ -143,22 +184,40 @@ impl Cublas {
         let missing = |function| CublasError::NoFunction { library: name.clone(), function };
         // SAFETY: the types are those that cuBLAS documents for these functions, unchanged from version 11 to 13. The
         // pointers are used only while the library is loaded: `Cublas` holds both.
-        let (create, destroy, set_stream, sgemm, get_version) = unsafe {
+        let (create, destroy, set_stream, sgemm, set_workspace, strided_batched, get_version) = unsafe {
             (
                 *library.get::<Create>(c"cublasCreate_v2").map_err(|_| missing("cublasCreate_v2"))?,
                 *library.get::<Destroy>(c"cublasDestroy_v2").map_err(|_| missing("cublasDestroy_v2"))?,
                 *library.get::<SetStream>(c"cublasSetStream_v2").map_err(|_| missing("cublasSetStream_v2"))?,
                 *library.get::<Sgemm>(c"cublasSgemm_v2").map_err(|_| missing("cublasSgemm_v2"))?,
+                library.get::<SetWorkspace>(c"cublasSetWorkspace_v2").ok().map(|function| *function),
+                library.get::<SgemmStridedBatched>(c"cublasSgemmStridedBatched").ok().map(|function| *function),
                 library.get::<GetVersion>(c"cublasGetVersion_v2").ok().map(|function| *function),
             )
         };
         let mut handle = ptr::null_mut();
         // SAFETY: the pointer is to a variable that outlives the call, and a context is current.
         check("cublasCreate_v2", unsafe { create(&mut handle) })?;
-        let mut cublas =
-            Cublas { handle, destroy, sgemm, version: None, name, device: device.clone(), _library: library };
+        let mut cublas = Cublas {
+            handle,
+            destroy,
+            sgemm,
+            strided_batched,
+            _workspace: None,
+            version: None,
+            name,
+            device: device.clone(),
+            _library: library,
+        };
         // SAFETY: the handle was created just now, and the stream is one of the context that is current.
         check("cublasSetStream_v2", unsafe { set_stream(handle, stream) })?;
+        // After the stream, which brings cuBLAS back to memory of its own. Where there isn't as much, that will do.
+        if let (Some(set_workspace), Ok(workspace)) = (set_workspace, device.allocate::<f32>(WORKSPACE)) {
+            let memory = ptr::without_provenance_mut(workspace.address() as usize);
+            // SAFETY: the handle is alive, and the memory is kept until it isn't.
+            check("cublasSetWorkspace_v2", unsafe { set_workspace(handle, memory, WORKSPACE * size_of::<f32>()) })?;
+            cublas._workspace = Some(workspace);
+        }
         let mut version = 0;
         // SAFETY: the handle is alive, and the pointer is to a variable that outlives the call.
         let told = get_version.is_some_and(|function| unsafe { function(handle, &mut version) } == 0);
@@ -174,49 +233,97 @@ impl Cublas {
         }
     }
 
-    /// Starts C = A B for row-major matrices in the memory of its device and returns without waiting for it.
+    /// Starts C = A B and returns without waiting for it. C may be seen elsewhere too.
     ///
     /// # Errors
     ///
-    /// [`CublasError::Shape`] if the sizes don't fit together or into 32 bits, [`CublasError::Failed`] if cuBLAS
-    /// refuses.
+    /// As [`enqueue_product`](Cublas::enqueue_product).
     pub fn enqueue(&self, a: DeviceMatrix<'_>, b: DeviceMatrix<'_>, c: DeviceMatrix<'_>) -> Result<(), CublasError> {
-        let ((m, k), n) = (a.dim(), b.dim().1);
+        self.call(BlasProduct::new(&self.device, (1.0, 0.0), a.into(), b.into(), c.into())?)
+    }
+
+    /// Starts C = alpha A B + beta C for matrices, or batches of them at equal distances, in the memory of its device, and
+    /// returns without waiting for it.
+    ///
+    /// # Errors
+    ///
+    /// [`CublasError::Gemm`] if the matrices don't fit together or a batch is a list, [`CublasError::Shape`] if a size
+    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches, [`CublasError::Failed`] if it
+    /// refuses.
+    pub fn enqueue_product<'a>(
+        &self,
+        (alpha, beta): (f32, f32),
+        a: impl Into<Operand<'a>>,
+        b: impl Into<Operand<'a>>,
+        c: impl Into<Output<'a>>,
+    ) -> Result<(), CublasError> {
+        let Output(c) = c.into();
+        self.call(BlasProduct::new(&self.device, (alpha, beta), a.into(), b.into(), c)?)
+    }
+
+    /// The call of cuBLAS: what is A B by rows is B A by columns, each matrix as it stands in memory.
+    fn call(&self, product: Option<BlasProduct>) -> Result<(), CublasError> {
+        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c }) = product else { return Ok(()) };
         let refuse = || CublasError::Shape { m, n, k };
-        if b.dim().0 != k || c.dim() != (m, n) {
-            return Err(refuse());
-        }
-        if m == 0 || n == 0 {
-            return Ok(());
-        }
         let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
         let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
+        let leading = |matrix: BlasMatrix| size(matrix.leading.max(1));
+        let (lda, ldb, ldc) = (leading(a)?, leading(b)?, leading(c)?);
+        let operation = |matrix: BlasMatrix| if matrix.transposed { TRANSPOSED } else { NOT_TRANSPOSED };
+        let element = |matrix: BlasMatrix| ptr::without_provenance_mut::<c_float>(matrix.address as usize);
         self.device.raw_stream()?;
-        let (one, zero) = (1.0, 0.0);
-        let element = |matrix: DeviceMatrix<'_>| ptr::without_provenance_mut::<c_float>(matrix.address() as usize);
-        // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
-        // cuBLAS does with those in host memory. The matrices are inside their buffers, which DeviceMatrix::new checked,
-        // and have the sizes said here; only the GPU follows the pointers to them, in the order of the stream on which
-        // the buffers are freed too.
+        if count == 1 {
+            // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
+            // cuBLAS does with those in host memory. The views of the matrices were checked to be inside their buffers;
+            // only the GPU follows the pointers to them, in the order of the stream on which the buffers are freed too.
+            let status = unsafe {
+                (self.sgemm)(
+                    self.handle,
+                    operation(b),
+                    operation(a),
+                    columns,
+                    rows,
+                    inner,
+                    &alpha,
+                    element(b),
+                    ldb,
+                    element(a),
+                    lda,
+                    &beta,
+                    element(c),
+                    ldc,
+                )
+            };
+            return check("cublasSgemm_v2", status);
+        }
+        let function = "cublasSgemmStridedBatched";
+        let missing = || CublasError::NoFunction { library: self.name.clone(), function };
+        let strided_batched = self.strided_batched.ok_or_else(missing)?;
+        let stride = |matrix: BlasMatrix| c_longlong::try_from(matrix.stride).map_err(|_| refuse());
+        // SAFETY: as above.
         let status = unsafe {
-            (self.sgemm)(
+            strided_batched(
                 self.handle,
-                NOT_TRANSPOSED,
-                NOT_TRANSPOSED,
+                operation(b),
+                operation(a),
                 columns,
                 rows,
                 inner,
-                &one,
+                &alpha,
                 element(b),
-                columns,
+                ldb,
+                stride(b)?,
                 element(a),
-                inner.max(1),
-                &zero,
+                lda,
+                stride(a)?,
+                &beta,
                 element(c),
-                columns,
+                ldc,
+                stride(c)?,
+                size(count)?,
             )
         };
-        check("cublasSgemm_v2", status)
+        check(function, status)
     }
 }
 
@@ -279,7 +386,10 @@ fn is_absence(path: &Path, said: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceSelector;
+    use crate::{
+        device::DeviceSelector,
+        gemm::{DeviceMatrices, DeviceMatricesMut},
+    };
 
     #[test]
     fn versions_are_read_in_both_ways_of_writing_them_as_a_number() {
@@ -327,7 +437,17 @@ mod tests {
         assert_eq!(c.download().unwrap(), [321.0, 654.0]);
         assert!(matches!(
             cublas.enqueue(matrix(&a, 3, 2), matrix(&b, 3, 1), matrix(&c, 2, 1)),
-            Err(CublasError::Shape { m: 3, n: 1, k: 2 })
+            Err(CublasError::Gemm(GemmError::InnerSizesDiffer { .. }))
         ));
+
+        // Two products of transposed matrices with gaps, twice as large and added to what is there: A is 2 x 3, of which
+        // memory holds the transpose with rows of 3, B 3 x 1 with its transpose.
+        let a = [1.0f32, 4.0, -1.0, 2.0, 5.0, -1.0, 3.0, 6.0, -1.0, 1.0, 0.0, -1.0, 0.0, 1.0, -1.0, 0.0, 0.0];
+        let (a, b) = (device.upload(&a).unwrap(), device.upload(&[1.0f32, 10.0, 100.0, -1.0, 7.0, 8.0, 9.0]).unwrap());
+        let mut c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let a = DeviceMatrices::with_strides(&a, 0, [2, 9], 3, 2, 3).unwrap().transposed();
+        let b = DeviceMatrices::with_strides(&b, 0, [2, 4], 1, 3, 3).unwrap().transposed();
+        cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 2, 1).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [643.0, 1310.0, 17.0, 20.0]);
     }
 }

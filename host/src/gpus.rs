@@ -264,6 +264,18 @@ pub const GPUS: &[Gpu] = &[
     },
 ];
 
+/// Lanes of a multiprocessor of this compute capability that do a multiply-add in f32 each clock.
+///
+/// Source: NVIDIA, *CUDA C++ Programming Guide*, "Throughput of Native Arithmetic Instructions", the row of 32-bit
+/// floating-point add, multiply, multiply-add. `None` for capabilities that it doesn't list.
+pub fn f32_lanes((major, minor): (u32, u32)) -> Option<u32> {
+    match (major, minor) {
+        (7, _) | (8, 0) => Some(64),
+        (8 | 9 | 10 | 12, _) => Some(128),
+        _ => None,
+    }
+}
+
 /// A GPU that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no GPU named '{}' in the table; known GPUs: {}", .name.escape_debug(), names().join(", "))]
@@ -307,6 +319,12 @@ mod tests {
             assert_eq!(by_name(name).unwrap().name, gpu);
         }
         assert_eq!(default().architecture(), "sm_90");
+    }
+
+    #[test]
+    fn the_lanes_of_a_capability_are_those_of_its_gpus() {
+        assert!(GPUS.iter().all(|gpu| f32_lanes(gpu.compute_capability) == Some(gpu.f32_lanes)));
+        assert_eq!(f32_lanes((99, 0)), None);
     }
 
     #[test]

@@ -20,7 +20,9 @@
 //! A program outside this workspace has to repeat its `[patch.crates-io]` section, with paths to `rust-cuda/`, and
 //! `CUDA_LIBRARY_PATH` from its `.cargo/config.toml`: cargo takes both from the outermost workspace only.
 
+pub mod bench;
 pub mod check;
+pub mod clocks;
 pub mod cublas;
 pub mod device;
 pub mod exercise;
@@ -34,4 +36,5 @@ pub mod plan;
 pub mod ptx;
 pub mod report;
 pub mod sweep;
+pub mod tune;
 pub mod verify;

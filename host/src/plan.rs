@@ -1,6 +1,134 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{KERNELS, Kernel};
+use gpu_kernels::{KERNELS, Kernel, Signature};
+use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
+
+use crate::{device::Machine, verify::Order};
+
+/// What of a product decides which kernel suits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// Rows of C.
+    pub m: usize,
+    /// Columns of C, whose rows are contiguous.
+    pub n: usize,
+    /// The inner dimension.
+    pub k: usize,
+    /// How A lies in memory.
+    pub a: Layout,
+    /// How B lies in memory.
+    pub b: Layout,
+    /// Whether every row of C begins at a multiple of 16 bytes, in every matrix of the batch.
+    pub c_aligned: bool,
+    /// Products at a time.
+    pub batch: usize,
+    /// Whether it is C = A B with matrices without gaps: all that kernels of the book can do.
+    pub plain: bool,
+}
+
+/// How a matrix lies in memory, as far as it matters to whoever loads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// Whether the elements of a column are contiguous, instead of those of a row.
+    pub by_columns: bool,
+    /// Whether every row (or column, if those are contiguous) begins at a multiple of 16 bytes, in every matrix of the
+    /// batch.
+    pub aligned: bool,
+}
+
+/// How to compute a product.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The kernel.
+    pub kernel: &'static Kernel,
+    /// Parts of the inner dimension that are summed up apart from each other, and then together; 1 for the most part.
+    pub splits: u32,
+    /// Rows of tiles that run side by side, so that they share what they read of B in the cache.
+    pub group: u32,
+}
+
+impl Plan {
+    /// A plan with nothing but a kernel.
+    pub fn new(kernel: &'static Kernel) -> Plan {
+        Plan { kernel, splits: 1, group: 1 }
+    }
+
+    /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
+    pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
+        self.kernel.blocks(m, n, k) * u64::from(self.splits)
+    }
+
+    /// The order in which the products of an element are added up.
+    pub fn order(&self) -> Order {
+        match self.kernel.signature {
+            Signature::Plain => Order::Ascending,
+            Signature::Call => Order::Any,
+        }
+    }
+}
+
+/// The plan for a product when its caller has none.
+pub fn plan(problem: &Problem, machine: Machine) -> Plan {
+    if machine.compute_capability < (8, 0) {
+        let general = &gpu_kernels::general_tiled::KERNEL;
+        return Plan::new(if problem.plain { choose(problem.m, problem.n, problem.k) } else { general });
+    }
+    let Problem { m, n, k, batch, .. } = *problem;
+    let tiles = |family: &Family| m.div_ceil(family.tile.m as usize) * n.div_ceil(family.tile.n as usize) * batch;
+    let enough = machine.multiprocessors as usize;
+    let family = FAMILIES.iter().find(|family| tiles(family) >= enough).unwrap_or(&FAMILIES[FAMILIES.len() - 1]);
+    let splits = (enough / tiles(family).max(1)).min(k / 256).clamp(1, 64);
+    let kernel = family.kernel(copying_of_a(problem.a), copying_of_b(problem.b));
+    Plan { kernel, splits: splits as u32, group: 8 }
+}
+
+/// How A is copied, whose rows lie along K.
+fn copying_of_a(a: Layout) -> Copying {
+    match a {
+        Layout { by_columns: false, .. } => Copying::AlongK,
+        Layout { aligned: true, .. } => Copying::Vectors,
+        Layout { .. } => Copying::Words,
+    }
+}
+
+/// How B is copied, whose columns lie along K.
+fn copying_of_b(b: Layout) -> Copying {
+    copying_of_a(Layout { by_columns: !b.by_columns, ..b })
+}
+
+/// The family of a production kernel, and how that kernel copies A and B; `None` for other kernels.
+fn family_of(kernel: &Kernel) -> Option<(&'static Family, (Copying, Copying))> {
+    FAMILIES.iter().find_map(|family| {
+        let at = family.kernels.iter().position(|known| known.entry == kernel.entry)?;
+        Some((family, WAYS[at]))
+    })
+}
+
+/// Whether matrices that lie so can be multiplied by `kernel`, as far as it's a production kernel.
+pub fn suits(kernel: &Kernel, a: Layout, b: Layout) -> bool {
+    let suits = |way: Copying, best: Copying| way == best || (way, best) == (Copying::Words, Copying::Vectors);
+    family_of(kernel).is_none_or(|(_, (way_a, way_b))| suits(way_a, copying_of_a(a)) && suits(way_b, copying_of_b(b)))
+}
+
+/// `kernel` if it can multiply matrices that lie so, else the one of its family that can.
+pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kernel {
+    match family_of(kernel) {
+        Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
+        _ => kernel,
+    }
+}
+
+/// Every plan for a product that may be worth its while, the likeliest first: [`plan`]'s own, then those that `tune`
+/// compares it with.
+pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
+    let own = plan(problem, machine);
+    let can = |kernel: &&Kernel| {
+        kernel.architecture.compute_capability() <= machine.compute_capability
+            && (problem.plain || kernel.signature == Signature::Call)
+            && kernel.name != own.kernel.name
+    };
+    std::iter::once(own).chain(KERNELS.iter().filter(can).map(Plan::new)).collect()
+}
 
 /// A kernel name that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

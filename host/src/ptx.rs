@@ -46,12 +46,6 @@ pub const MODULES: &[PtxModule] = &[
         text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_80.ptx")),
     },
     PtxModule {
-        name: "production_compute_70",
-        source: Source::Production,
-        architecture: Architecture::Compute70,
-        text: include_str!(concat!(env!("OUT_DIR"), "/production_kernels_compute_70.ptx")),
-    },
-    PtxModule {
         name: "production_compute_80",
         source: Source::Production,
         architecture: Architecture::Compute80,

@@ -17,9 +17,15 @@
 //! sums of mixed sign stay small.
 //!
 //! The sums are taken in f64 along k in ascending order, the order of our kernels. Their own error is below the bound
-//! by a factor of 2^29 and is allowed for. Where a partial sum could pass f32's largest number, infinities and NaNs are
+//! by a factor of 2^29 and is allowed for. Kernels that share K out, over warps or over blocks, add up in another order,
+//! with other partial sums. Whatever the order, each is at most the sum of all |a_i b_i|, and so k times that sum takes the
+//! place of the sum of the |s_i| ([`Order::Any`]).
+//!
+//! Where a partial sum could pass f32's largest number, infinities and NaNs are
 //! accepted as results too. Where an input is infinite or NaN, the reference says what IEEE arithmetic gives, and the
 //! result must agree with it, unless f32 may overflow before that input arrives.
+//!
+//! With alpha and beta there are two more roundings: of alpha times the sum, and of what beta C makes of it.
 
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
@@ -83,15 +89,33 @@ pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
     all.saturating_mul(size_of::<f64>() as u128)
 }
 
-/// Computes the reference for an `m` x `k` by `k` x `n` product, on all cores.
+/// The order in which a kernel adds up the products of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Along K, as the kernels of the book do.
+    Ascending,
+    /// Any other.
+    Any,
+}
+
+/// Computes the reference for an `m` x `k` by `k` x `n` product of a kernel that goes along K, on all cores.
 ///
 /// # Panics
 ///
 /// If the columns of `a` are not as many as the rows of `b`.
 pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
+    reference_in(Order::Ascending, a, b)
+}
+
+/// Computes the reference for an `m` x `k` by `k` x `n` product, on all cores.
+///
+/// # Panics
+///
+/// If the columns of `a` are not as many as the rows of `b`.
+pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
     assert_eq!(a.ncols(), b.nrows(), "the columns of A must equal the rows of B");
     let (m, n, k) = (a.nrows(), b.ncols(), a.ncols());
-    let b = b.mapv(f64::from);
+    let b = b.as_standard_layout().mapv(f64::from);
     let mut product = Array2::<f64>::zeros((m, n));
     let mut tolerance = Array2::<f64>::zeros((m, n));
     let growth = (k as f64 * UNIT_ROUNDOFF).exp();
@@ -108,16 +132,23 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
             for (&a_element, b_row) in a_row.iter().zip(b.axis_iter(Axis(0))) {
                 let a_element = f64::from(a_element);
                 let b_row = &b_row.to_slice().expect("rows of a new array are contiguous")[columns.clone()];
-                for ((sum, magnitude), b_element) in sums.iter_mut().zip(magnitudes.iter_mut()).zip(b_row) {
-                    *sum += a_element * b_element;
-                    *magnitude += sum.abs();
+                let elements = sums.iter_mut().zip(magnitudes.iter_mut()).zip(b_row);
+                match order {
+                    Order::Ascending => elements.for_each(|((sum, magnitude), b_element)| {
+                        *sum += a_element * b_element;
+                        *magnitude += sum.abs();
+                    }),
+                    Order::Any => elements.for_each(|((sum, magnitude), b_element)| {
+                        *sum += a_element * b_element;
+                        *magnitude += k as f64 * (a_element * b_element).abs();
+                    }),
                 }
             }
         }
         for (column, (sum, magnitude)) in sums.iter().zip(magnitudes).enumerate() {
             *magnitude = if !sum.is_finite() {
                 let products = a_row.iter().zip(b.column(column)).map(|(&a, &b)| f64::from(a) * b);
-                if can_overflow(products, growth) { f64::INFINITY } else { 0.0 }
+                if can_overflow(order, products, k as f64, growth) { f64::INFINITY } else { 0.0 }
             } else if *magnitude * growth >= f64::from(f32::MAX) {
                 f64::INFINITY
             } else {
@@ -132,8 +163,12 @@ pub fn reference(a: ArrayView2<f32>, b: ArrayView2<f32>) -> Reference {
 
 /// Whether f32 may overflow in a sum that comes to an infinity or NaN from its inputs: before the first of those
 /// arrives.
-fn can_overflow(products: impl Iterator<Item = f64>, growth: f64) -> bool {
+fn can_overflow(order: Order, products: impl Iterator<Item = f64>, k: f64, growth: f64) -> bool {
     let (mut sum, mut magnitude) = (0.0, 0.0);
+    if order == Order::Any {
+        let finite: f64 = products.filter(|product| product.is_finite()).map(f64::abs).sum();
+        return finite * k * growth >= f64::from(f32::MAX);
+    }
     for product in products {
         sum += product;
         if !f64::is_finite(sum) {
@@ -145,6 +180,42 @@ fn can_overflow(products: impl Iterator<Item = f64>, growth: f64) -> bool {
         }
     }
     false
+}
+
+impl Reference {
+    /// The reference for `alpha` times the product plus `beta` times what `c` holds, which isn't looked at if `beta` is 0.
+    ///
+    /// # Panics
+    ///
+    /// If `c` is missing though `beta` isn't 0, or has another shape.
+    pub fn scaled(mut self, alpha: f32, beta: f32, c: Option<ArrayView2<f32>>) -> Reference {
+        let (alpha, beta) = (f64::from(alpha), f64::from(beta));
+        let c = (beta != 0.0).then(|| c.expect("beta is not 0, so that C counts"));
+        if let Some(c) = c {
+            assert_eq!(c.dim(), self.product.dim(), "C must have the product's shape");
+        }
+        for ((position, product), tolerance) in self.product.indexed_iter_mut().zip(&mut self.tolerance) {
+            // Without A B it doesn't matter what would have come of it.
+            let (scaled, mut allowed) =
+                if alpha == 0.0 { (0.0, 0.0) } else { (*product * alpha, *tolerance * alpha.abs()) };
+            if alpha.abs() != 1.0 && alpha != 0.0 && scaled.is_finite() {
+                allowed += scaled.abs() * UNIT_ROUNDOFF + UNDERFLOW;
+            }
+            let mut largest = if scaled.is_finite() { scaled.abs() + allowed } else { 0.0 };
+            *product = scaled;
+            if let Some(c) = c {
+                *product += beta * f64::from(c[position]);
+                if product.is_finite() {
+                    allowed += (product.abs() + allowed) * UNIT_ROUNDOFF + UNDERFLOW;
+                    largest = largest.max(product.abs() + allowed);
+                }
+            }
+            // What f64 itself rounds here, generously, as above.
+            allowed *= 1.0 + UNIT_ROUNDOFF;
+            *tolerance = if largest >= f64::from(f32::MAX) { f64::INFINITY } else { allowed };
+        }
+        self
+    }
 }
 
 /// Compares `c` with the reference for `a` times `b`.

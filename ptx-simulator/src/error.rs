@@ -274,24 +274,8 @@ pub enum LaunchErrorKind {
         members: u32,
     },
     /// Threads ask an mbarrier in vain, and nobody can arrive there any more.
-    #[error(
-        "this thread waits forever at the mbarrier {mbarrier}, initialised at {initialised}: {missing} of {expected} \
-         arrivals of its phase {phase} are missing; the other threads: {others}"
-    )]
-    MbarrierDeadlock {
-        /// The mbarrier: the shared array that it's in, or its address.
-        mbarrier: String,
-        /// Where it was initialised.
-        initialised: String,
-        /// Number of the phase that isn't complete, from 0.
-        phase: u64,
-        /// Arrivals that it lacks.
-        missing: u32,
-        /// Arrivals that complete a phase.
-        expected: u32,
-        /// Where the other threads are.
-        others: String,
-    },
+    #[error("this thread waits forever at the mbarrier {0}")]
+    MbarrierDeadlock(Box<MbarrierWait>),
     /// An mbarrier was used in a way that it mustn't.
     #[error("the mbarrier {mbarrier} {problem}")]
     Mbarrier {
@@ -368,6 +352,34 @@ pub enum LaunchErrorKind {
     /// The simulator can't get the memory that the launch needs.
     #[error(transparent)]
     OutOfMemory(#[from] AllocateError),
+}
+
+/// An mbarrier that threads wait at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MbarrierWait {
+    /// The mbarrier: the shared array that it's in, or its address.
+    pub mbarrier: String,
+    /// Where it was initialised.
+    pub initialised: String,
+    /// Number of the phase that isn't complete, from 0.
+    pub phase: u64,
+    /// Arrivals that it lacks.
+    pub missing: u32,
+    /// Arrivals that complete a phase.
+    pub expected: u32,
+    /// Where the other threads are.
+    pub others: String,
+}
+
+impl fmt::Display for MbarrierWait {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MbarrierWait { mbarrier, initialised, phase, missing, expected, others } = self;
+        write!(
+            formatter,
+            "{mbarrier}, initialised at {initialised}: {missing} of {expected} arrivals of its phase {phase} are missing; \
+             the other threads: {others}"
+        )
+    }
 }
 
 /// What is wrong with the use of an mbarrier.

@@ -90,8 +90,8 @@ mod simulator;
 
 pub use decode::{KernelInfo, KernelParameter, Module, SharedArray};
 pub use error::{
-    AccessKind, AllocateError, LaunchError, LaunchErrorKind, LoadError, MbarrierProblem, MemoryError, MemorySpace,
-    Nearest, SourceLocation, VariableName,
+    AccessKind, AllocateError, LaunchError, LaunchErrorKind, LoadError, MbarrierProblem, MbarrierWait, MemoryError,
+    MemorySpace, Nearest, SourceLocation, VariableName,
 };
 pub use parse::ParseError;
 pub use simulator::{

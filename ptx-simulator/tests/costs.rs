@@ -2,8 +2,8 @@
 
 mod support;
 
-use ptx_simulator::observe::Access;
-use ptx_simulator::observe::costs::{Costs, Counts, InstructionCosts, Traffic, banks, sectors};
+use ptx_simulator::observe::costs::{Costs, Counts, InstructionCosts, Traffic, banks, copies, sectors};
+use ptx_simulator::observe::{Access, AsyncCopy};
 use ptx_simulator::{AccessKind, MemorySpace};
 use support::{Argument, LaunchConfig, Machine, kernel_with_body, load, module_text};
 
@@ -91,6 +91,84 @@ fn nothing_takes_less_than_the_ideal() {
         assert!(ideal <= pattern.count, "{access:?}: {ideal} > {}", pattern.count);
         assert_eq!(ideal == 0, access.lanes == 0);
     }
+}
+
+/// A copy of one warp and what the hardware counted for it: wavefronts and sectors.
+struct MeasuredCopy {
+    form: &'static str,
+    counts: [u32; 2],
+    lanes: u32,
+    readable: u32,
+    destinations: [u64; 32],
+    sources: [u64; 32],
+    sizes: [u8; 32],
+}
+
+impl MeasuredCopy {
+    fn copy(&self) -> AsyncCopy<'_> {
+        AsyncCopy {
+            lanes: self.lanes,
+            sources: &self.sources,
+            source_bytes: &self.sizes,
+            readable: self.readable,
+            destinations: &self.destinations,
+            bytes: self.form[2..].trim_end_matches('z').parse().unwrap(),
+            bypasses_l1: self.form.starts_with("cg"),
+            sized: self.form.ends_with('z'),
+        }
+    }
+}
+
+fn measured_copies() -> Vec<MeasuredCopy> {
+    let lines = include_str!("costs/copies.txt").lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let mut words = line.split(' ');
+            let form = words.next().unwrap();
+            let width: u64 = form[2..].trim_end_matches('z').parse().unwrap();
+            let counts = [(); 2].map(|()| words.next().unwrap().parse().unwrap());
+            let (destinations, sources, sizes) = ([0; 32], [0; 32], [0; 32]);
+            let mut copy = MeasuredCopy { form, counts, lanes: 0, readable: 0, destinations, sources, sizes };
+            for (lane, word) in words.enumerate().filter(|(_, word)| *word != "-") {
+                let numbers: Vec<u64> = word.split(':').map(|number| number.parse().unwrap()).collect();
+                copy.lanes |= 1 << lane;
+                copy.readable |= u32::from(numbers[2] > 0) << lane;
+                copy.destinations[lane] = numbers[0] * width;
+                copy.sources[lane] = numbers[1] * width;
+                copy.sizes[lane] = numbers[2] as u8;
+            }
+            copy
+        })
+        .collect()
+}
+
+#[test]
+fn copies_cost_what_they_cost_the_hardware_where_the_rules_are_known() {
+    let patterns = measured_copies();
+    assert_eq!(patterns.len(), 308);
+    // By way and by whether there's a source size: right ones, all, and the largest difference.
+    let mut wavefronts = std::collections::BTreeMap::new();
+    for (number, pattern) in patterns.iter().enumerate() {
+        let copy = pattern.copy();
+        let line = number + 6;
+        assert_eq!(copies::sectors(&copy), pattern.counts[1], "line {line} of copies.txt");
+        let difference = copies::wavefronts(&copy).abs_diff(pattern.counts[0]);
+        let known: &mut (u32, u32, u32) = wavefronts.entry((copy.bypasses_l1, copy.sized)).or_default();
+        known.0 += u32::from(difference == 0);
+        known.1 += 1;
+        known.2 = known.2.max(difference);
+        assert!(copies::ideal_wavefronts(&copy) <= pattern.counts[0], "line {line} of copies.txt");
+    }
+    let wavefronts: Vec<_> = wavefronts.into_iter().collect();
+    assert_eq!(
+        wavefronts,
+        [
+            ((false, false), (201, 201, 0)),
+            ((false, true), (23, 30, 3)),
+            ((true, false), (55, 67, 16)),
+            ((true, true), (7, 10, 5)),
+        ]
+    );
 }
 
 // ---- the ideal ------------------------------------------------------------------------------------------------------

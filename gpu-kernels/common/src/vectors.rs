@@ -75,6 +75,22 @@ pub unsafe fn load_shared(address: u32) -> [f32; 4] {
     [x, y, z, w]
 }
 
+/// Loads 4 bytes of shared memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 4 and lie, with all 4 bytes, in this block's shared memory.
+#[inline(always)]
+pub unsafe fn load_shared_word(address: u32) -> f32 {
+    #[allow(unused_mut)]
+    let mut x = 0.0f32;
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.shared.f32 {}, [{}];", out(reg32) x, in(reg32) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    x
+}
+
 /// Stores 16 bytes to shared memory.
 ///
 /// # Safety
@@ -89,6 +105,19 @@ pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
     );
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (address, x, y, z, w);
+}
+
+/// Stores 4 bytes to shared memory.
+///
+/// # Safety
+///
+/// As for [`load_shared_word`].
+#[inline(always)]
+pub unsafe fn store_shared_word(address: u32, x: f32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("st.shared.f32 [{}], {};", in(reg32) address, in(reg32) x, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x);
 }
 
 /// Loads 16 bytes of global memory.

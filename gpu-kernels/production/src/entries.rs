@@ -171,32 +171,6 @@ shapes! {
         pipelined_128x256x16_vk: Vectors AlongK,
         pipelined_128x256x16_wk: Words AlongK,;
 
-    /// The same with tiles twice as deep: fewer barriers, twice the code.
-    Tile128x256x32 "128x256x32":
-        tile 128 x 256 x 32, warps 2 x 4, slices 1, lanes 4,
-        stages 3, barrier Barrier::Whole { step: 30 }, row_order 1,
-        copies 0 8 2, blocks 1;
-        pipelined_128x256x32_kv: AlongK Vectors,
-        pipelined_128x256x32_kw: AlongK Words,
-        pipelined_128x256x32_kk: AlongK AlongK,
-        pipelined_128x256x32_vv: Vectors Vectors,
-        pipelined_128x256x32_ww: Words Words,
-        pipelined_128x256x32_vk: Vectors AlongK,
-        pipelined_128x256x32_wk: Words AlongK,;
-
-    /// For products that 128 x 256 would leave with too few blocks; two of them in a multiprocessor.
-    Tile128x128x16 "128x128x16":
-        tile 128 x 128 x 16, warps 4 x 2, slices 1, lanes 4,
-        stages 3, barrier Barrier::Whole { step: 14 }, row_order 0,
-        copies 0 2 2, blocks 2;
-        pipelined_128x128x16_kv: AlongK Vectors,
-        pipelined_128x128x16_kw: AlongK Words,
-        pipelined_128x128x16_kk: AlongK AlongK,
-        pipelined_128x128x16_vv: Vectors Vectors,
-        pipelined_128x128x16_ww: Words Words,
-        pipelined_128x128x16_vk: Vectors AlongK,
-        pipelined_128x128x16_wk: Words AlongK,;
-
     /// For products of about 1024: two slices of K make eight warps of a tile for four.
     Tile64x128x16x2 "64x128x16x2":
         tile 64 x 128 x 16, warps 2 x 2, slices 2, lanes 4,
@@ -210,11 +184,11 @@ shapes! {
         pipelined_64x128x16x2_vk: Vectors AlongK,
         pipelined_64x128x16x2_wk: Words AlongK,;
 
-    /// For a short K and for batches: four small blocks in a multiprocessor hide each other's beginnings and ends.
+    /// For a short K and for batches: three small blocks in a multiprocessor hide each other's beginnings and ends.
     Tile64x128x16 "64x128x16":
         tile 64 x 128 x 16, warps 2 x 2, slices 1, lanes 4,
-        stages 2, barrier Barrier::Whole { step: 14 }, row_order 0,
-        copies 0 2 2, blocks 4;
+        stages 2, barrier Barrier::Whole { step: 14 }, row_order 1,
+        copies 0 2 2, blocks 3;
         pipelined_64x128x16_kv: AlongK Vectors,
         pipelined_64x128x16_kw: AlongK Words,
         pipelined_64x128x16_kk: AlongK AlongK,

@@ -6,7 +6,7 @@
 
 use core::marker::PhantomData;
 
-use kernel_common::copies;
+use kernel_common::{copies, vectors};
 
 /// How the elements of a piece are copied.
 pub trait Way {
@@ -49,9 +49,13 @@ const MOST_PASSES: usize = 16;
 
 /// A thread's share of the copies, for pieces of TILE x TILE_K.
 ///
-/// The block makes several *passes* over a piece, and in each of them every thread copies a word, or a vector. Addresses
-/// past the edge along the outer dimension are those of the edge: what is copied there becomes outputs that nobody
-/// stores. Along K there is no edge but in the first piece, see [`first`](Operand::first).
+/// The block makes several *passes* over a piece, and in each of them every thread copies a word, or a vector.
+///
+/// Past the edge along the outer dimension it goes on with the matrix's first elements: what becomes of them are outputs
+/// that nobody stores. (The last element would do too, again and again, but copies of one word to many places are done
+/// one after the other.) Only where the tile is narrow, and the matrix narrower still, threads without an element of
+/// their own don't copy: their places hold zeros. Along K there is no edge but in the first piece, see
+/// [`first`](Operand::first).
 pub struct Operand<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> {
     /// Where this thread's element of each pass along the outer dimension lies, in the piece that is copied next.
     sources: [u64; MOST_PASSES],
@@ -92,6 +96,9 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
     const OUTER_PASSES: usize = TILE / (Self::OUTER * Self::WIDTH);
     const K_PASSES: usize = TILE_K / Self::K;
 
+    /// Whether a thread may be without an element of its own in every pass.
+    const NARROW: bool = TILE <= 32 && Self::OUTER_PASSES == 1;
+
     /// Whether pieces of this size can be shared out.
     const FITS: () = assert!(
         Self::OUTER_PASSES * Self::OUTER * Self::WIDTH == TILE
@@ -122,15 +129,15 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
             (thread % Self::OUTER as u32, thread / Self::OUTER as u32)
         };
         let (outer_stride, k_stride) = if Self::ALONG_K { (outer_stride * 4, 4) } else { (4, k_stride * 4) };
-        let in_row = start as u64 + first as u64 * outer_stride + k as u64 * k_stride;
-        let last = size - first - Self::WIDTH as u32;
+        let in_row = start as u64 + k as u64 * k_stride;
         let mut sources = [0; MOST_PASSES];
         for pass in 0..Self::OUTER_PASSES {
-            let element = (outer + (pass * Self::OUTER) as u32) * Self::WIDTH as u32;
-            sources[pass] = in_row + core::cmp::min(element, last) as u64 * outer_stride;
+            let element = first + (outer + (pass * Self::OUTER) as u32) * Self::WIDTH as u32;
+            sources[pass] = in_row + around(element, size) as u64 * outer_stride;
         }
         let target = (k * Self::ROW as u32 + outer * Self::WIDTH as u32) * 4;
-        let has_work = Self::WORKERS == THREADS || thread < Self::WORKERS as u32;
+        let has_work = (Self::WORKERS == THREADS || thread < Self::WORKERS as u32)
+            && (!Self::NARROW || first + outer * (Self::WIDTH as u32) < size);
         Operand { sources, k_stride, target, k, has_work, way: PhantomData }
     }
 
@@ -167,14 +174,36 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
     /// As for [`copy`](Operand::copy), with `depth` elements.
     #[inline(always)]
     pub unsafe fn first(&self, stage: u32, depth: u32) {
+        if !self.has_work {
+            return;
+        }
         for pass in 0..Self::PASSES {
             let (from, to) = self.places(stage, pass);
             let missing = self.k + (pass / Self::OUTER_PASSES * Self::K) as u32 >= depth;
             let bytes = if missing { 0 } else { 4 * Self::WIDTH as u32 };
-            if !Self::BY_VECTORS {
-                copies::copy_word_or_zeros(to, from, bytes);
-            } else if self.has_work {
+            if Self::BY_VECTORS {
                 copies::copy_vector_or_zeros(to, from, bytes);
+            } else {
+                copies::copy_word_or_zeros(to, from, bytes);
+            }
+        }
+    }
+
+    /// Fills this thread's places in a stage with zeros if it will never copy anything there.
+    ///
+    /// # Safety
+    ///
+    /// Nobody may use those places.
+    #[inline(always)]
+    pub unsafe fn fill(&self, stage: u32) {
+        if Self::NARROW && !self.has_work {
+            for pass in 0..Self::PASSES {
+                let (_, to) = self.places(stage, pass);
+                if !Self::BY_VECTORS {
+                    vectors::store_shared_word(to, 0.0);
+                } else if self.k < TILE_K as u32 {
+                    vectors::store_shared(to, [0.0; 4]);
+                }
             }
         }
     }
@@ -186,4 +215,15 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
             self.sources[pass] += depth as u64 * self.k_stride;
         }
     }
+}
+
+/// An element of `size`, counted on from the first one where `element` lies past the last.
+#[inline(always)]
+fn around(element: u32, size: u32) -> u32 {
+    if element < size {
+        return element;
+    }
+    // SAFETY: a launch has no matrix without elements. Without the promise, the division comes with a panic.
+    unsafe { core::hint::assert_unchecked(size != 0) };
+    element % size
 }

@@ -19,8 +19,8 @@
 //! instructions from one into another: with the copies under an `if`, the same kernel is a tenth slower. So copies are
 //! asked for under a predicate, which is 0 when there is no later tile, and edges don't appear at all:
 //!
-//! - Along M and N, a thread whose element lies past the edge copies the edge's element instead ([`Operand`]). What comes
-//!   of it is an output past the edge, which isn't stored.
+//! - Along M and N, a thread whose element lies past the edge copies another one ([`Operand`]). What comes of it is an
+//!   output past the edge, which isn't stored.
 //! - Along K, the *first* tile is the one that may be less than full, and is filled up with zeros.
 //!
 //! ## What a warp's slice is for
@@ -30,11 +30,11 @@
 //! its share of every TILE_K, and in the end they add up their sums in shared memory.
 
 use cuda_std::*;
-use kernel_common::{barriers, copies, vectors, Call};
+use kernel_common::{barriers, copies, position, vectors, Call};
 
 use crate::block_order;
 use crate::operand::{Operand, Way};
-use crate::output::Output;
+use crate::output::{Output, WARP_BYTES};
 use crate::shape::{Barrier, Shape};
 
 /// The work of one thread, with outputs of ROWS x COLUMNS.
@@ -69,28 +69,21 @@ pub unsafe fn product<
     let stage_bytes = b_in_stage + (row_b * TILE_K * 4) as u32;
 
     // Which part of which product.
-    let (first_m, first_n) = block_order::first_element(call.m, call.n, TILE_M, TILE_N, call.group);
+    let (first_m, first_n) =
+        block_order::first_element(thread::block_idx_x(), call.m, call.n, TILE_M, TILE_N, call.group);
     let (a, b, c) = call.matrices(thread::block_idx_z());
     let first_k = thread::block_idx_y() * call.k_per_split;
     let depth = core::cmp::min(call.k_per_split, call.k - first_k);
 
     // Where this thread's outputs lie in the tile.
     let thread = thread::thread_idx_x();
-    let (warp, lane) = (thread / 32, thread % 32);
-    let slice = warp / (S::WARPS_M * S::WARPS_N) as u32;
-    let (warp_m, warp_n) = (warp / S::WARPS_N as u32 % S::WARPS_M as u32, warp % S::WARPS_N as u32);
-    let (lane_m, lane_n) = (lane / S::LANES_N as u32, lane % S::LANES_N as u32);
-    let row = warp_m * (TILE_M / S::WARPS_M) as u32 + lane_m * 4;
-    let column = warp_n * (TILE_N / S::WARPS_N) as u32 + lane_n * 4;
-    let outputs = Outputs {
-        row: first_m + row,
-        column: first_n + column,
-        rows_apart: S::LANES_M * 4,
-        columns_apart: S::LANES_N * 4,
-    };
+    let place = Place::of::<S>(thread);
+    let row = place.warp_row + place.lane / S::LANES_N as u32 * 4;
+    let column = place.warp_column + place.lane % S::LANES_N as u32 * 4;
+    let (rows_apart, columns_apart) = (S::LANES_M * 4, S::LANES_N * 4);
 
     // Where it reads its operands in a stage.
-    let first_step = slice * S::STEPS as u32;
+    let first_step = place.slice * S::STEPS as u32;
     let operands_a = (first_step * row_a as u32 + row) * 4;
     let operands_b = b_in_stage + (first_step * row_b as u32 + column) * 4;
 
@@ -116,6 +109,10 @@ pub unsafe fn product<
     let passes = passes_a + Operand::<B, TILE_N, TILE_K, THREADS>::PASSES;
     let tiles = depth.div_ceil(TILE_K as u32);
     let first_depth = depth - (tiles - 1) * TILE_K as u32;
+    for stage in 0..S::STAGES {
+        copies_a.fill(memory + stage as u32 * stage_bytes);
+        copies_b.fill(memory + stage as u32 * stage_bytes + b_in_stage);
+    }
     let mut write = memory;
     copies_a.first(write, first_depth);
     copies_b.first(write + b_in_stage, first_depth);
@@ -149,8 +146,8 @@ pub unsafe fn product<
     let mut fragments_a = [[0.0f32; ROWS]; 2];
     let mut fragments_b = [[0.0f32; COLUMNS]; 2];
     let mut read = memory;
-    fragments_a[0] = fragment(read + operands_a, outputs.rows_apart);
-    fragments_b[0] = fragment(read + operands_b, outputs.columns_apart);
+    fragments_a[0] = fragment(read + operands_a, rows_apart);
+    fragments_b[0] = fragment(read + operands_b, columns_apart);
 
     let mut sums = [[0.0f32; COLUMNS]; ROWS];
     let mut parity = 0;
@@ -179,9 +176,8 @@ pub unsafe fn product<
 
             // The operands of the next step.
             let (stage, ahead) = if step + 1 < S::STEPS { (read, step + 1) } else { (next, 0) };
-            fragments_a[(step + 1) % 2] = fragment(stage + operands_a + (ahead * row_a * 4) as u32, outputs.rows_apart);
-            fragments_b[(step + 1) % 2] =
-                fragment(stage + operands_b + (ahead * row_b * 4) as u32, outputs.columns_apart);
+            fragments_a[(step + 1) % 2] = fragment(stage + operands_a + (ahead * row_a * 4) as u32, rows_apart);
+            fragments_b[(step + 1) % 2] = fragment(stage + operands_b + (ahead * row_b * 4) as u32, columns_apart);
 
             match S::BARRIER {
                 Barrier::Whole { step: at } if step == at => {
@@ -191,7 +187,7 @@ pub unsafe fn product<
                 Barrier::Halves { arrive, .. } if step == arrive => {
                     wait_for_next_tile::<S>();
                     barriers::sync_warp();
-                    if lane == 0 {
+                    if place.lane == 0 {
                         barriers::arrive(barrier);
                     }
                 }
@@ -212,11 +208,31 @@ pub unsafe fn product<
         }
     }
 
-    let output = Output::new(call, c);
+    // Asked anew, so that the loop needn't keep it.
+    let thread = position::thread_idx_x();
+    let (first_m, first_n) =
+        block_order::first_element(position::block_idx_x(), call.m, call.n, TILE_M, TILE_N, call.group);
+    let Place { warp_row, warp_column, slice, lane } = Place::of::<S>(thread);
+    let exchange = memory + reusable_bytes::<S>(row_a, row_b) as u32 + thread / 32 * WARP_BYTES as u32;
+    let output = Output::new(call, c, exchange, lane);
+    let (first_row, first_column) = (first_m + warp_row, first_n + warp_column);
     if S::SLICES == 1 {
-        for i in 0..ROWS {
-            for group in 0..COLUMNS / 4 {
-                outputs.store(&output, i as u32, group as u32, four(&sums[i], group));
+        let place = |i: usize, group: usize| {
+            (first_row + (i / 4 * rows_apart + i % 4) as u32, first_column + (group * columns_apart) as u32)
+        };
+        if output.is_aligned() {
+            for i in 0..ROWS {
+                for group in 0..COLUMNS / 4 {
+                    let (row, column) = place(i, group);
+                    output.store_aligned::<S>(row, column, four(&sums[i], group));
+                }
+            }
+        } else {
+            for i in 0..ROWS {
+                for group in 0..COLUMNS / 4 {
+                    let (row, column) = place(i, group);
+                    output.store::<S>(row, column, four(&sums[i], group));
+                }
             }
         }
         return;
@@ -226,11 +242,11 @@ pub unsafe fn product<
     // slices. A vector of thread t lies t vectors after that of thread 0, so that a warp's lie side by side.
     thread::sync_threads();
     let places = (32 * S::WARPS_M * S::WARPS_N) as u32;
-    let place = memory + thread % places * 16;
+    let vectors_at = memory + thread % places * 16;
     for i in 0..ROWS {
         for group in 0..COLUMNS / 4 {
             let vector = slice * (ROWS * COLUMNS / 4) as u32 + (i * COLUMNS / 4 + group) as u32;
-            vectors::store_shared(place + vector * places * 16, four(&sums[i], group));
+            vectors::store_shared(vectors_at + vector * places * 16, four(&sums[i], group));
         }
     }
     thread::sync_threads();
@@ -240,23 +256,60 @@ pub unsafe fn product<
         if vector >= (ROWS * COLUMNS / 4) as u32 {
             return;
         }
-        let mut total = vectors::load_shared(place + vector * places * 16);
+        let mut total = vectors::load_shared(vectors_at + vector * places * 16);
         for other in 1..S::SLICES {
-            let sums = vectors::load_shared(place + (vector + (other * ROWS * COLUMNS / 4) as u32) * places * 16);
+            let sums = vectors::load_shared(vectors_at + (vector + (other * ROWS * COLUMNS / 4) as u32) * places * 16);
             for i in 0..4 {
                 total[i] += sums[i];
             }
         }
-        outputs.store(&output, vector / (COLUMNS / 4) as u32, vector % (COLUMNS / 4) as u32, total);
+        let (i, group) = (vector / (COLUMNS / 4) as u32, vector % (COLUMNS / 4) as u32);
+        let row = first_row + i / 4 * rows_apart as u32 + i % 4;
+        let column = first_column + group * columns_apart as u32;
+        if output.is_aligned() {
+            output.store_aligned::<S>(row, column, total);
+        } else {
+            output.store::<S>(row, column, total);
+        }
     }
 }
 
-/// Dynamic shared memory of a kernel, in bytes: the stages and, after them, the barrier; in the end the sums of all
-/// slices lie there.
+/// Where a thread works in the block's tile.
+struct Place {
+    /// The first row of its warp's tile.
+    warp_row: u32,
+    /// The first column of its warp's tile.
+    warp_column: u32,
+    /// Its slice of each TILE_K.
+    slice: u32,
+    /// Its number in the warp.
+    lane: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    fn of<S: Shape>(thread: u32) -> Place {
+        let warp = thread / 32;
+        Place {
+            warp_row: warp / S::WARPS_N as u32 % S::WARPS_M as u32 * (S::TILE_M / S::WARPS_M) as u32,
+            warp_column: warp % S::WARPS_N as u32 * (S::TILE_N / S::WARPS_N) as u32,
+            slice: warp / (S::WARPS_M * S::WARPS_N) as u32,
+            lane: thread % 32,
+        }
+    }
+}
+
+/// Dynamic shared memory of a kernel, in bytes: what the stages and later the sums need, and what each warp needs to
+/// store its sums with.
 pub const fn shared_bytes<S: Shape>(row_a: usize, row_b: usize) -> usize {
+    reusable_bytes::<S>(row_a, row_b) + S::THREADS / 32 * WARP_BYTES
+}
+
+/// The stages and, after them, the barrier; in the end the sums of all slices lie there. A multiple of 16.
+const fn reusable_bytes<S: Shape>(row_a: usize, row_b: usize) -> usize {
     let barrier = match S::BARRIER {
         Barrier::Whole { .. } => 0,
-        Barrier::Halves { .. } => 8,
+        Barrier::Halves { .. } => 16,
     };
     let stages = (row_a + row_b) * S::TILE_K * 4 * S::STAGES + barrier;
     let sums = if S::SLICES == 1 { 0 } else { S::SLICES * S::TILE_M * S::TILE_N * 4 };
@@ -354,21 +407,4 @@ fn multiply<S: Shape, const ROWS: usize, const COLUMNS: usize>(
 #[inline(always)]
 fn four<const COLUMNS: usize>(sums: &[f32; COLUMNS], group: usize) -> [f32; 4] {
     [sums[group * 4], sums[group * 4 + 1], sums[group * 4 + 2], sums[group * 4 + 3]]
-}
-
-/// Where a thread's outputs lie in C: in groups of 4 x 4, the first of which begins at `row`, `column`.
-struct Outputs {
-    row: u32,
-    column: u32,
-    rows_apart: usize,
-    columns_apart: usize,
-}
-
-impl Outputs {
-    /// Stores the sums of row `i` and group `group`, both counted among the thread's own.
-    #[inline(always)]
-    unsafe fn store(&self, output: &Output, i: u32, group: u32, sums: [f32; 4]) {
-        let row = self.row + i / 4 * self.rows_apart as u32 + i % 4;
-        output.store(row, self.column + group * self.columns_apart as u32, sums);
-    }
 }

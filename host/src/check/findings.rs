@@ -120,7 +120,7 @@ fn acts(kind: &FindingKind, touched: Option<&Touched>) -> (Act, Act) {
         | FindingKind::Fault(
             LaunchErrorKind::DivergentBarrier { .. }
             | LaunchErrorKind::DivergentWarp { .. }
-            | LaunchErrorKind::MbarrierDeadlock { .. },
+            | LaunchErrorKind::MbarrierDeadlock(_),
         ) => (Act::Waits, Act::Waits),
         _ => (access(), Act::Executes),
     }
@@ -143,7 +143,7 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
                 LaunchErrorKind::DivergentWarp { .. } => ProblemKind::DivergentWarp,
                 LaunchErrorKind::Trap | LaunchErrorKind::Assertion { .. } => ProblemKind::Trap,
                 LaunchErrorKind::InstructionLimit { .. } => ProblemKind::EndlessLoop,
-                LaunchErrorKind::MbarrierDeadlock { .. } => ProblemKind::MbarrierDeadlock,
+                LaunchErrorKind::MbarrierDeadlock(_) => ProblemKind::MbarrierDeadlock,
                 LaunchErrorKind::Mbarrier { .. } => ProblemKind::MbarrierMisuse,
                 _ => ProblemKind::Fault,
             };

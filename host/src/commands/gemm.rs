@@ -1,12 +1,14 @@
-//! Multiply the matrices of two .npy files.
+//! Multiply the matrices of .npy files.
+
+use std::path::PathBuf;
 
 use anyhow::ensure;
 use host::{
     device::Device,
-    gemm::{Gemm, Timing},
+    gemm::{Gemm, HostProduct},
     matrix::{self, OutputFile, can_allocate},
     plan,
-    report::{GemmReport, ProductReport},
+    report::{Formula, GemmReport, ProductReport},
     verify,
 };
 
@@ -15,13 +17,34 @@ use crate::cli::{Common, GemmArguments};
 
 pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmReport> {
     // What can go wrong is tried before what takes time.
+    ensure!(
+        arguments.c.is_some() || arguments.beta.is_none_or(|beta| beta == 0.0),
+        "--beta needs the matrix that it multiplies: name its file with --c"
+    );
     let named = arguments.kernel.as_deref().map(plan::by_name).transpose()?;
-    let a = matrix::read_npy(&arguments.a)?;
-    let b = matrix::read_npy(&arguments.b)?;
+    let read = |path: &PathBuf, transposed: bool| {
+        let matrix = matrix::read_npy(path)?;
+        anyhow::Ok(if transposed { matrix.reversed_axes() } else { matrix })
+    };
+    let a = read(&arguments.a, arguments.trans_a)?;
+    let b = read(&arguments.b, arguments.trans_b)?;
+    let c = arguments.c.as_ref().map(|path| read(path, false)).transpose()?;
     let ((m, k), n) = (a.dim(), b.ncols());
-    let kernel = named.unwrap_or_else(|| plan::choose(m, n, k));
     let gemm = Gemm::new(Device::open(common.device())?);
-    gemm.check(&a.view(), &b.view())?;
+    let formula = Formula {
+        alpha: arguments.alpha,
+        beta: arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 }),
+        transpose_a: arguments.trans_a,
+        transpose_b: arguments.trans_b,
+    };
+    let product = HostProduct {
+        alpha: formula.alpha,
+        a: a.view(),
+        b: b.view(),
+        beta: formula.beta,
+        c: c.as_ref().map(|c| c.view()),
+    };
+    gemm.check_product(&product)?;
     let reference_bytes = verify::reference_bytes(m, n, k);
     ensure!(
         !arguments.verify || can_allocate(reference_bytes),
@@ -32,15 +55,18 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     }
     let output = OutputFile::create(&arguments.output)?;
 
-    let product = progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
-        gemm.multiply_timed(kernel, a.view(), b.view(), Timing::Once)
-    })?;
-    let verification =
-        arguments.verify.then(|| progress::spinning("checking every element", || verify::check(&product.c, &a, &b)));
-    let report = ProductReport::new(&gemm.device().info(), &product, k, verification);
+    let blocks = gemm.plan_for(&product, named).blocks(m, n, k);
+    let computed = progress::launching(gemm.device(), blocks, || gemm.compute(&product, named))?;
+    let verification = arguments.verify.then(|| {
+        progress::spinning("checking every element", || {
+            let reference = verify::reference_in(computed.plan.order(), a.view(), b.view());
+            verify::compare(computed.c.view(), &reference.scaled(formula.alpha, formula.beta, product.c))
+        })
+    });
+    let report = ProductReport::new(&gemm.device().info(), &computed, k, verification).with_formula(formula);
     let written = report.passed();
     if written {
-        output.write_npy(&product.c)?;
+        output.write_npy(&computed.c)?;
     }
     Ok(GemmReport::new(report, written.then_some(arguments.output.as_path())))
 }

@@ -1,5 +1,6 @@
 //! One file per command. Each turns arguments into calls of the library and hands the result to `report`.
 
+mod bench;
 mod check;
 mod exercise;
 mod explain;
@@ -11,6 +12,7 @@ mod progress;
 mod ptx;
 mod run;
 mod sweep;
+mod tune;
 
 use anyhow::{anyhow, bail};
 use host::{
@@ -42,6 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Explain(arguments)) => render(explain::run(arguments, common)?, common.json),
         Some(Command::Exercise(arguments)) => exercise::run(arguments, common),
         Some(Command::Sweep(arguments)) => render(sweep::run(arguments, common)?, common.json),
+        Some(Command::Tune(arguments)) => render(tune::run(arguments, common)?, common.json),
+        Some(Command::Bench(arguments)) => render(bench::run(arguments, common)?, common.json),
         Some(Command::List) => render(list::run(), common.json),
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),

@@ -1,6 +1,14 @@
 //! Shows on standard error that long work goes on, where that is a terminal.
 
-use std::{borrow::Cow, sync::mpsc, thread, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 use host::device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,6 +35,36 @@ pub fn launching<T>(device: &Device, blocks: u64, work: impl FnOnce() -> T) -> T
 pub fn spinning<T>(message: impl Into<Cow<'static, str>>, work: impl FnOnce() -> T) -> T {
     let message = message.into();
     show(|| ProgressBar::new_spinner().with_message(message), |bar| bar.tick(), work)
+}
+
+/// Does `work`, which says how many of how many `things` are done, under a bar.
+pub fn counting<T>(message: &'static str, things: &'static str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    let style = format!("{{msg}} {{wide_bar}} {{pos}} of {{len}} {things}, {{eta}} left");
+    let style = ProgressStyle::with_template(&style).expect("the template is right");
+    let (done, total) = (AtomicU64::new(0), AtomicU64::new(0));
+    let update = |bar: &ProgressBar| {
+        bar.set_length(total.load(Ordering::Relaxed));
+        bar.set_position(done.load(Ordering::Relaxed));
+    };
+    let tell = &mut |now: u64, of: u64| {
+        total.store(of, Ordering::Relaxed);
+        done.store(now, Ordering::Relaxed);
+    };
+    show(|| ProgressBar::new(0).with_style(style).with_message(message), update, || work(tell))
+}
+
+/// Does `work` under a bar of `steps` steps: `work` is given a function to call with what goes on at the start of each.
+pub fn stepping<T>(steps: usize, work: impl FnOnce(&mut dyn FnMut(&str)) -> T) -> T {
+    let style = "{wide_bar} {percent} %, {elapsed} gone, {eta} left\n{msg}";
+    let style = ProgressStyle::with_template(style).expect("the template is right");
+    let bar = ProgressBar::new(steps as u64).with_style(style);
+    bar.enable_steady_tick(INTERVAL);
+    let result = work(&mut |what| {
+        bar.set_message(what.to_owned());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    result
 }
 
 fn show<T>(

@@ -117,7 +117,7 @@ fn time(
 }
 
 /// cuBLAS, or why it can't be had. It is for comparison only: without it the rest is worth having.
-fn open_cublas(device: &Device) -> anyhow::Result<Result<Cublas, String>> {
+pub(super) fn open_cublas(device: &Device) -> anyhow::Result<Result<Cublas, String>> {
     match Cublas::open(device) {
         Ok(cublas) => Ok(Ok(cublas)),
         Err(

@@ -1,23 +1,28 @@
 //! The GPU's door: `cust` for everything that is done, `libcuda` to find the driver and to ask it what `cust` can't.
 //!
-//! A [`CudaBackend`] holds the device's primary context and one stream on which everything happens in order. The
-//! context is made current at the start of every operation, so a backend may be used from any thread and beside
-//! others.
+//! A [`CudaBackend`] holds the device's primary context and a stream, on which everything happens in order that isn't
+//! given another. The context is made current at the start of every operation, so a backend may be used from any thread
+//! and beside others.
+//!
+//! All streams are of the kind that plain copies wait for (and that wait for plain copies), so that a copy between host
+//! and device needs no stream to be in order.
 //!
 //! A kernel runs after its launch has returned; if it faults, the next call that looks notices, and from then on every
 //! call in the context fails the same way. The [`History`] turns that into an error which names the kernel.
 
+mod launch;
+mod stream;
+
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
-use std::ptr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{ptr, slice};
 
 use cust::context::{Context, CurrentContext};
 use cust::device::{Device, DeviceAttribute};
 use cust::error::{CudaError, CudaResult};
-use cust::event::{Event, EventFlags};
-use cust::function::{BlockSize, Function, FunctionAttribute};
 use cust::memory::{self, CopyDestination, DevicePointer, DeviceSlice};
 use cust::module::{Module, ModuleJitOption};
 use cust::stream::{Stream, StreamFlags};
@@ -25,10 +30,13 @@ use cust::sys;
 use gpu_kernels::LaunchShape;
 use libcuda::Driver;
 
-use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, KernelResources, ModuleId};
+pub(crate) use launch::CudaKernel;
+use stream::Timer;
 
-/// Shared memory that a block may have without asking for more, in bytes: declared and dynamic together.
-const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
+use super::{
+    Argument, Backend, DeviceError, DeviceInfo, DeviceKind, HostRows, KernelResources, Machine, ModuleId, RawEvent,
+    RawKernel, RawStream,
+};
 
 /// Room for the messages of the driver's compiler, in bytes.
 const LOG_BYTES: usize = 16 << 10;
@@ -71,7 +79,7 @@ fn start() -> Result<(&'static Driver, usize), DeviceError> {
 }
 
 /// The error for a code that a driver function returned, in the driver's words.
-fn driver_error(driver: &Driver, call: &'static str, code: c_int) -> DeviceError {
+pub(super) fn driver_error(driver: &Driver, call: &'static str, code: c_int) -> DeviceError {
     let name = match (driver.error_name(code), driver.error_text(code)) {
         (Some(name), Some(text)) => format!("{name}, {text}"),
         (Some(name), None) => name.to_owned(),
@@ -94,22 +102,25 @@ fn context_refusal(device: Device) -> Option<c_int> {
     Some(status)
 }
 
-/// What a kernel did if `error` is one that kernels cause; `None` for other errors.
-fn fault(error: CudaError) -> Option<&'static str> {
-    Some(match error {
-        CudaError::IllegalAddress => "it read or wrote an address outside every allocation",
-        CudaError::MisalignedAddress => "it read or wrote an address that isn't a multiple of the access's size",
-        CudaError::InvalidAddressSpace => "it used an address of the wrong state space",
-        CudaError::InvalidProgramCounter => "it jumped to an address that holds no code",
-        CudaError::IllegalInstruction => "it came to an instruction that the GPU can't execute",
-        CudaError::HardwareStackError => "its call stack overflowed or was damaged",
-        CudaError::LaunchFailed => {
-            "it stopped itself (a trap: this is what a Rust panic becomes) or damaged its own memory"
-        }
-        CudaError::LaunchTimeout => "it ran longer than the driver allows on a GPU that also drives a display",
-        CudaError::AssertError => "an assertion in it failed",
-        _ => return None,
-    })
+/// The errors that kernels cause, and what the kernel did.
+const FAULTS: [(CudaError, &str); 9] = [
+    (CudaError::IllegalAddress, "it read or wrote an address outside every allocation"),
+    (CudaError::MisalignedAddress, "it read or wrote an address that isn't a multiple of the access's size"),
+    (CudaError::InvalidAddressSpace, "it used an address of the wrong state space"),
+    (CudaError::InvalidProgramCounter, "it jumped to an address that holds no code"),
+    (CudaError::IllegalInstruction, "it came to an instruction that the GPU can't execute"),
+    (CudaError::HardwareStackError, "its call stack overflowed or was damaged"),
+    (
+        CudaError::LaunchFailed,
+        "it stopped itself (a trap: this is what a Rust panic becomes) or damaged its own memory",
+    ),
+    (CudaError::LaunchTimeout, "it ran longer than the driver allows on a GPU that also drives a display"),
+    (CudaError::AssertError, "an assertion in it failed"),
+];
+
+/// What a kernel did if `code` is one that kernels cause; `None` for other errors.
+fn fault(code: c_int) -> Option<&'static str> {
+    FAULTS.into_iter().find(|(error, _)| *error as c_int == code).map(|(_, cause)| cause)
 }
 
 /// One GPU, opened.
@@ -123,33 +134,22 @@ pub(super) struct CudaBackend {
     device: Device,
     ordinal: usize,
     history: Mutex<History>,
+    /// Counts how often the history has forgotten kernels that ran well.
+    epoch: AtomicU64,
 }
 
 struct LoadedModule {
     module: Module,
-    entries: HashMap<String, EntryFacts>,
+    kernels: HashMap<String, Arc<CudaKernel>>,
     /// How many parameters each entry of the text declares.
     parameter_counts: HashMap<String, usize>,
-}
-
-/// What the driver says of a kernel, asked once.
-#[derive(Clone, Debug)]
-struct EntryFacts {
-    /// Bytes of each parameter. `None` if the driver is older than CUDA 12.4 and can't say.
-    parameter_sizes: Option<Vec<usize>>,
-    /// Shared memory that it declares, in bytes per block.
-    declared_shared_bytes: u32,
-    /// The most threads that a block can have, given the registers that each needs.
-    max_threads: u32,
-    /// The dynamic shared memory that launches may use, in bytes per block.
-    dynamic_shared_limit: u32,
 }
 
 /// Which kernels may be to blame for a fault that shows up now.
 #[derive(Debug, Default)]
 struct History {
-    /// Kernels launched since the last time that all were known to have run well, each once.
-    running: Vec<String>,
+    /// Kernels launched since the last time that all on their stream were known to have run well, each once.
+    running: Vec<(RawStream, String)>,
     /// The fault that ended this context's life.
     fault: Option<(String, String)>,
 }
@@ -180,44 +180,63 @@ impl CudaBackend {
             driver_error(driver, "cuDevicePrimaryCtxRetain", code)
         })?;
         let stream = Stream::new(StreamFlags::DEFAULT, None).map_err(failed("cuStreamCreateWithPriority"))?;
-        let (modules, history) = Default::default();
-        Ok(CudaBackend { modules, stream, context, driver, device, ordinal, history })
+        let (modules, history, epoch) = Default::default();
+        Ok(CudaBackend { modules, stream, context, driver, device, ordinal, history, epoch })
     }
 
     /// Makes this GPU's context the current one of the calling thread, as every operation needs it.
     fn enter(&self) -> Result<(), DeviceError> {
+        let mut current = ptr::null_mut();
+        // SAFETY: the pointer is to a variable that outlives the call.
+        let status = unsafe { sys::cuCtxGetCurrent(&mut current) };
+        if status as c_int == 0 && current == self.context.as_raw() {
+            return Ok(());
+        }
         self.check("cuCtxSetCurrent", CurrentContext::set_current(&self.context))
     }
 
     /// Turns an error of `call` into one that says whose fault it is.
     fn check<T>(&self, call: &'static str, result: CudaResult<T>) -> Result<T, DeviceError> {
-        let error = match result {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
-        };
-        let Some(cause) = fault(error) else {
-            return Err(driver_error(self.driver, call, error as c_int));
+        result.map_err(|error| self.error(call, error as c_int))
+    }
+
+    /// Turns an error code of `call` into an error that says whose fault it is.
+    fn check_code(&self, call: &'static str, code: c_int) -> Result<(), DeviceError> {
+        if code == 0 { Ok(()) } else { Err(self.error(call, code)) }
+    }
+
+    fn error(&self, call: &'static str, code: c_int) -> DeviceError {
+        let Some(cause) = fault(code) else {
+            return driver_error(self.driver, call, code);
         };
         let mut history = lock(&self.history);
         let History { running, fault } = &mut *history;
         let (kernel, reason) = fault.get_or_insert_with(|| {
-            let kernel = match running.as_slice() {
+            let mut kernels: Vec<_> = running.iter().map(|(_, kernel)| kernel.as_str()).collect();
+            kernels.sort_unstable();
+            kernels.dedup();
+            let kernel = match kernels.as_slice() {
                 [] => "(launched elsewhere in this process)".to_owned(),
                 kernels => kernels.join(" or "),
             };
-            let name = self.driver.error_name(error as c_int).unwrap_or("no name");
+            let name = self.driver.error_name(code).unwrap_or("no name");
             let reason = format!(
                 "{cause} ({name}). The GPU takes no more work from this process. `--device sim` runs the same kernel \
                  on the simulator, which names block, thread, address and source line"
             );
             (kernel, reason)
         });
-        Err(DeviceError::LaunchFailed { kernel: kernel.clone(), reason: reason.clone() })
+        DeviceError::LaunchFailed { kernel: kernel.clone(), reason: reason.clone() }
     }
 
-    /// Notes that everything launched so far has run well.
-    fn all_is_well(&self) {
-        lock(&self.history).running.clear();
+    /// Notes that everything launched so far on `stream`, or on any if `None`, has run well.
+    fn all_is_well(&self, stream: Option<RawStream>) {
+        let mut history = lock(&self.history);
+        match stream {
+            Some(stream) => history.running.retain(|(on, _)| *on != stream),
+            None => history.running.clear(),
+        }
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// One of the device's numbers that `cust` has a name for.
@@ -269,50 +288,44 @@ impl CudaBackend {
         text
     }
 
+    /// A copy of rows; the pointers in `copy` are good for it.
+    fn copy_rows(&self, copy: &sys::CUDA_MEMCPY2D) -> Result<(), DeviceError> {
+        self.enter()?;
+        // Ordered among the streams as `copy_to_device` is; unlike its brother without the word, this one takes any
+        // distance between rows.
+        // SAFETY: the pointer is to a value that outlives the call, and what that names is good by the caller's word.
+        let status = unsafe { sys::cuMemcpy2DUnaligned_v2(copy) };
+        self.check_code("cuMemcpy2DUnaligned", status as c_int)
+    }
+
     fn compute_capability(&self) -> (u64, u64) {
         let part = |attribute| self.attribute(attribute).unwrap_or(0);
         (part(DeviceAttribute::ComputeCapabilityMajor), part(DeviceAttribute::ComputeCapabilityMinor))
     }
+}
 
-    /// What a launch has to know of a kernel.
-    fn facts(&self, function: &Function<'_>, parameters: Option<usize>) -> Result<EntryFacts, DeviceError> {
-        let attribute = |attribute| -> Result<u32, DeviceError> {
-            let value = self.check("cuFuncGetAttribute", function.get_attribute(attribute))?;
-            Ok(value.unsigned_abs())
-        };
-        let declared_shared_bytes = attribute(FunctionAttribute::SharedMemorySizeBytes)?;
-        Ok(EntryFacts {
-            parameter_sizes: parameters.and_then(|count| self.parameter_sizes(function, count)),
-            declared_shared_bytes,
-            max_threads: attribute(FunctionAttribute::MaxThreadsPerBlock)?,
-            dynamic_shared_limit: SHARED_WITHOUT_ASKING.saturating_sub(declared_shared_bytes),
-        })
-    }
+/// The largest distance of rows that one copy can have, in bytes: what `CU_DEVICE_ATTRIBUTE_MAX_PITCH` says of all GPUs.
+const MOST_PITCH: usize = i32::MAX as usize;
 
-    /// The sizes of a kernel's `count` parameters in bytes, from drivers that can say.
-    ///
-    /// The count comes from elsewhere, though the driver would tell by refusing one parameter too many: tools that
-    /// watch for refused calls, compute-sanitizer among them, would report it.
-    fn parameter_sizes(&self, function: &Function<'_>, count: usize) -> Option<Vec<usize>> {
-        type GetParamInfo = unsafe extern "C" fn(sys::CUfunction, usize, *mut usize, *mut usize) -> c_int;
-        // SAFETY: the type is cuFuncGetParamInfo's.
-        let get_param_info = unsafe { self.driver.function::<GetParamInfo>(c"cuFuncGetParamInfo") }?;
-        let size = |index| {
-            let (mut offset, mut size) = (0, 0);
-            // SAFETY: the function's module is loaded, and the pointers are to variables that outlive the call.
-            let status = unsafe { get_param_info(function.to_raw(), index, &mut offset, &mut size) };
-            (status == 0).then_some(size)
-        };
-        (0..count).map(size).collect()
-    }
-
-    /// Lets launches of a kernel use that much dynamic shared memory.
-    fn raise_shared_limit(&self, function: &Function<'_>, bytes: u32) -> bool {
-        let attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        let Ok(bytes) = c_int::try_from(bytes) else { return false };
-        // SAFETY: the function's module is loaded and its context current.
-        let status = unsafe { sys::cuFuncSetAttribute(function.to_raw(), attribute, bytes) };
-        status as c_int == 0
+/// A copy of rows at the given distances in bytes, from host to host: where it differs is left to fill in.
+fn between<P>(from_pitch: usize, to_pitch: usize, rows: HostRows<P>) -> sys::CUDA_MEMCPY2D {
+    sys::CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST,
+        srcHost: ptr::null(),
+        srcDevice: 0,
+        srcArray: ptr::null_mut(),
+        srcPitch: from_pitch,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_HOST,
+        dstHost: ptr::null_mut(),
+        dstDevice: 0,
+        dstArray: ptr::null_mut(),
+        dstPitch: to_pitch,
+        WidthInBytes: rows.bytes,
+        Height: rows.rows,
     }
 }
 
@@ -324,34 +337,6 @@ fn parameter_counts(ptx: &str) -> HashMap<String, usize> {
         Some((name.trim().to_owned(), list.matches(".param").count()))
     });
     entries.collect()
-}
-
-/// Why `arguments` can't be those of a kernel with parameters of these sizes; `None` if they can.
-fn argument_mismatch(parameter_sizes: &[usize], arguments: &[Argument]) -> Option<String> {
-    if parameter_sizes.len() != arguments.len() {
-        let (takes, given) = (parameter_sizes.len(), arguments.len());
-        return Some(format!("it takes {takes} arguments and was given {given}"));
-    }
-    let mut pairs = parameter_sizes.iter().zip(arguments).enumerate();
-    pairs.find(|(_, (size, argument))| **size != argument_size(argument)).map(|(index, (size, argument))| {
-        format!("its argument {index} takes {size} bytes, and {argument:?} has {}", argument_size(argument))
-    })
-}
-
-fn argument_size(argument: &Argument) -> usize {
-    match argument {
-        Argument::Pointer(_) | Argument::U64(_) => 8,
-        Argument::U32(_) | Argument::F32(_) => 4,
-    }
-}
-
-/// Where an argument's value stands, which is what the driver takes.
-fn argument_address(argument: &Argument) -> *mut c_void {
-    match argument {
-        Argument::Pointer(value) | Argument::U64(value) => ptr::from_ref(value).cast_mut().cast(),
-        Argument::U32(value) => ptr::from_ref(value).cast_mut().cast(),
-        Argument::F32(value) => ptr::from_ref(value).cast_mut().cast(),
-    }
 }
 
 /// The version of the kernel module, such as `580.82.07`, where the system tells.
@@ -393,6 +378,17 @@ impl Backend for CudaBackend {
         }
     }
 
+    fn machine(&self) -> Machine {
+        let (major, minor) = self.compute_capability();
+        Machine {
+            multiprocessors: self
+                .attribute(DeviceAttribute::MultiprocessorCount)
+                .and_then(|count| u32::try_from(count).ok())
+                .unwrap_or(1),
+            compute_capability: (major as u32, minor as u32),
+        }
+    }
+
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError> {
         self.enter()?;
         // SAFETY: the memory is uninitialised, which bytes may be; the caller frees it.
@@ -431,6 +427,40 @@ impl Backend for CudaBackend {
         self.check("cuMemcpyDtoH", slice.copy_to(bytes))
     }
 
+    unsafe fn copy_rows_to_device(&self, address: u64, rows: HostRows<*const u8>) -> Result<(), DeviceError> {
+        if rows.pitch > MOST_PITCH {
+            return (0..rows.rows).try_for_each(|row| {
+                // SAFETY: the caller says that every row is readable.
+                let bytes = unsafe { slice::from_raw_parts(rows.start.add(row * rows.pitch), rows.bytes) };
+                self.copy_to_device(address + (row * rows.bytes) as u64, bytes)
+            });
+        }
+        let copy = sys::CUDA_MEMCPY2D {
+            srcHost: rows.start.cast(),
+            dstMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE,
+            dstDevice: address,
+            ..between(rows.pitch, rows.bytes, rows)
+        };
+        self.copy_rows(&copy)
+    }
+
+    unsafe fn copy_rows_from_device(&self, rows: HostRows<*mut u8>, address: u64) -> Result<(), DeviceError> {
+        if rows.pitch > MOST_PITCH {
+            return (0..rows.rows).try_for_each(|row| {
+                // SAFETY: the caller says that every row is writable.
+                let bytes = unsafe { slice::from_raw_parts_mut(rows.start.add(row * rows.pitch), rows.bytes) };
+                self.copy_from_device(bytes, address + (row * rows.bytes) as u64)
+            });
+        }
+        let copy = sys::CUDA_MEMCPY2D {
+            srcMemoryType: sys::CUmemorytype_enum::CU_MEMORYTYPE_DEVICE,
+            srcDevice: address,
+            dstHost: rows.start.cast(),
+            ..between(rows.bytes, rows.pitch, rows)
+        };
+        self.copy_rows(&copy)
+    }
+
     fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError> {
         self.enter()?;
         let image = CString::new(ptx).map_err(|error| {
@@ -440,130 +470,134 @@ impl Backend for CudaBackend {
         // Line information changes no code; it is what profilers name source lines by.
         let module = match Module::from_ptx_cstr(&image, &[ModuleJitOption::GenerateLineInfo(true)]) {
             Ok(module) => module,
-            Err(error) if fault(error).is_some() => return self.check("cuModuleLoadDataEx", Err(error)),
+            Err(error) if fault(error as c_int).is_some() => return self.check("cuModuleLoadDataEx", Err(error)),
             Err(error) => return Err(DeviceError::ModuleRejected { log: self.rejection(&image, error) }),
         };
         let mut modules = lock(&self.modules);
-        let (entries, parameter_counts) = (HashMap::new(), parameter_counts(ptx));
-        modules.push(LoadedModule { module, entries, parameter_counts });
+        let (kernels, parameter_counts) = (HashMap::new(), parameter_counts(ptx));
+        modules.push(LoadedModule { module, kernels, parameter_counts });
         Ok(ModuleId(modules.len() - 1))
+    }
+
+    fn kernel(&self, module: ModuleId, entry: &str) -> Result<RawKernel, DeviceError> {
+        let refuse =
+            |reason: &str| Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason: reason.to_owned() });
+        self.enter()?;
+        let mut modules = lock(&self.modules);
+        let Some(LoadedModule { module, kernels, parameter_counts }) = modules.get_mut(module.0) else {
+            return refuse("its module isn't loaded on this device");
+        };
+        if let Some(kernel) = kernels.get(entry) {
+            return Ok(RawKernel::Cuda(Arc::clone(kernel)));
+        }
+        if entry.contains('\0') {
+            return refuse("its name has a zero byte in it");
+        }
+        let function = match module.get_function(entry) {
+            Ok(function) => function,
+            Err(CudaError::NotFound) => return refuse("the module has no entry point of that name"),
+            Err(error) => return self.check("cuModuleGetFunction", Err(error)),
+        };
+        let kernel = Arc::new(CudaKernel::new(self, &function, entry, parameter_counts.get(entry).copied())?);
+        kernels.insert(entry.to_owned(), Arc::clone(&kernel));
+        Ok(RawKernel::Cuda(kernel))
     }
 
     fn launch(
         &self,
-        module: ModuleId,
-        entry: &str,
+        kernel: &RawKernel,
+        stream: RawStream,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
     ) -> Result<(), DeviceError> {
-        let refuse = |reason| Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason });
         self.enter()?;
-        let mut modules = lock(&self.modules);
-        let Some(LoadedModule { module, entries, parameter_counts }) = modules.get_mut(module.0) else {
-            return refuse("its module isn't loaded on this device".to_owned());
-        };
-        if entry.contains('\0') {
-            return refuse("its name has a zero byte in it".to_owned());
-        }
-        let function = match module.get_function(entry) {
-            Ok(function) => function,
-            Err(CudaError::NotFound) => return refuse("the module has no entry point of that name".to_owned()),
-            Err(error) => return self.check("cuModuleGetFunction", Err(error)),
-        };
-        let facts = match entries.get_mut(entry) {
-            Some(facts) => facts,
-            None => {
-                entries.entry(entry.to_owned()).or_insert(self.facts(&function, parameter_counts.get(entry).copied())?)
-            }
-        };
-
-        if let Some(reason) = facts.parameter_sizes.as_ref().and_then(|sizes| argument_mismatch(sizes, arguments)) {
-            return refuse(reason);
-        }
-        let threads: u64 = shape.block.iter().map(|&threads| u64::from(threads)).product();
-        if threads > u64::from(facts.max_threads) {
-            let most = facts.max_threads;
-            return refuse(format!(
-                "a block of {threads} threads was asked for; this GPU can run it with up to {most}"
-            ));
-        }
-        let dynamic = shape.dynamic_shared_bytes;
-        if dynamic > facts.dynamic_shared_limit {
-            if !self.raise_shared_limit(&function, dynamic) {
-                let (declared, most) =
-                    (facts.declared_shared_bytes, self.shared_limit().unwrap_or(SHARED_WITHOUT_ASKING));
-                return refuse(format!(
-                    "it declares {declared} bytes of shared memory per block and was launched with {dynamic} more; \
-                     this GPU has {most}"
-                ));
-            }
-            facts.dynamic_shared_limit = dynamic;
-        }
-
-        let arguments: Vec<*mut c_void> = arguments.iter().map(argument_address).collect();
-        let (grid, block) = (<(u32, u32, u32)>::from(shape.grid), <(u32, u32, u32)>::from(shape.block));
-        // SAFETY: the driver copies the arguments before it returns, and reads of each as many bytes as the kernel's
-        // parameter has: as many as there are, by the check above where the driver can tell, else by the caller's
-        // word, which also covers what the kernel does with them.
-        match unsafe { self.stream.launch(&function, grid, block, dynamic, &arguments) } {
-            Ok(()) => {}
-            Err(CudaError::InvalidValue) => {
-                return refuse(format!("the GPU can't be given a grid of {grid:?} blocks of {block:?} threads"));
-            }
-            Err(CudaError::LaunchOutOfResources) => {
-                return refuse(format!(
-                    "a block of {threads} threads needs more registers or shared memory than there are"
-                ));
-            }
-            Err(error) => return self.check("cuLaunchKernel", Err(error)),
-        }
-        let mut history = lock(&self.history);
-        if !history.running.iter().any(|kernel| kernel == entry) {
-            history.running.push(entry.to_owned());
-        }
-        Ok(())
+        cuda_kernel(kernel)?.launch(self, stream, shape, arguments)
     }
 
-    fn resources(&self, module: ModuleId, entry: &str, threads: u32) -> Result<Option<KernelResources>, DeviceError> {
+    fn resources(
+        &self,
+        kernel: &RawKernel,
+        threads: u32,
+        dynamic_shared_bytes: u32,
+    ) -> Result<Option<KernelResources>, DeviceError> {
         self.enter()?;
-        let modules = lock(&self.modules);
-        let Some(LoadedModule { module, .. }) = modules.get(module.0).filter(|_| !entry.contains('\0')) else {
-            let reason = "its module isn't loaded on this device".to_owned();
-            return Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason });
-        };
-        let function = self.check("cuModuleGetFunction", module.get_function(entry))?;
-        let registers = function.get_attribute(FunctionAttribute::NumRegisters);
-        let registers = self.check("cuFuncGetAttribute", registers)?.unsigned_abs();
-        let blocks = function.max_active_blocks_per_multiprocessor(BlockSize::x(threads), 0);
-        let blocks_per_multiprocessor = self.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", blocks)?;
-        Ok(Some(KernelResources { registers, blocks_per_multiprocessor }))
+        cuda_kernel(kernel)?.resources(self, threads, dynamic_shared_bytes).map(Some)
     }
 
-    fn raw_stream(&self) -> Result<Option<*mut c_void>, DeviceError> {
+    fn new_stream(&self) -> Result<RawStream, DeviceError> {
         self.enter()?;
-        Ok(Some(self.stream.as_inner().cast()))
+        self.create_stream()
+    }
+
+    fn destroy_stream(&self, stream: RawStream) {
+        // As for memory: in a context that has ended there is nothing to release.
+        if self.enter().is_ok() {
+            self.delete_stream(stream);
+        }
+    }
+
+    fn record_event(&self, stream: RawStream) -> Result<RawEvent, DeviceError> {
+        self.enter()?;
+        self.create_event(stream)
+    }
+
+    fn wait_for_event(&self, stream: RawStream, event: RawEvent) -> Result<(), DeviceError> {
+        self.enter()?;
+        self.let_wait(stream, event)
+    }
+
+    fn synchronise_event(&self, event: RawEvent) -> Result<(), DeviceError> {
+        self.enter()?;
+        self.await_event(event)
+    }
+
+    fn destroy_event(&self, event: RawEvent) {
+        if self.enter().is_ok() {
+            self.delete_event(event);
+        }
+    }
+
+    fn cuda_stream(&self, stream: RawStream) -> Result<Option<*mut c_void>, DeviceError> {
+        self.enter()?;
+        Ok(Some(self.stream(stream).cast()))
     }
 
     fn synchronise(&self) -> Result<(), DeviceError> {
         self.enter()?;
-        self.check("cuStreamSynchronize", self.stream.synchronize())?;
-        self.all_is_well();
+        self.check("cuCtxSynchronize", CurrentContext::synchronize())?;
+        self.all_is_well(None);
         Ok(())
     }
 
-    fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
+    fn synchronise_stream(&self, stream: RawStream) -> Result<(), DeviceError> {
         self.enter()?;
-        let event = || self.check("cuEventCreate", Event::new(EventFlags::DEFAULT));
-        let (start, end) = (event()?, event()?);
-        self.check("cuEventRecord", start.record(&self.stream))?;
+        self.await_stream(stream)?;
+        self.all_is_well(Some(stream));
+        Ok(())
+    }
+
+    fn time(
+        &self,
+        stream: RawStream,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Duration, DeviceError> {
+        self.enter()?;
+        let (start, end) = (Timer::new(self)?, Timer::new(self)?);
+        start.record(stream)?;
         work()?;
         // The work may have been with another device.
         self.enter()?;
-        self.check("cuEventRecord", end.record(&self.stream))?;
-        self.check("cuEventSynchronize", end.synchronize())?;
-        self.all_is_well();
-        let milliseconds = self.check("cuEventElapsedTime", end.elapsed_time_f32(&start))?;
-        Ok(Duration::try_from_secs_f64(f64::from(milliseconds) / 1e3).unwrap_or_default())
+        end.record(stream)?;
+        end.synchronise()?;
+        self.all_is_well(Some(stream));
+        end.since(&start)
+    }
+}
+
+fn cuda_kernel(kernel: &RawKernel) -> Result<&CudaKernel, DeviceError> {
+    match kernel {
+        RawKernel::Cuda(kernel) => Ok(kernel),
+        RawKernel::Simulated(_) => Err(DeviceError::OtherDevice { what: "the kernel" }),
     }
 }
 
@@ -576,4 +610,4 @@ impl Drop for CudaBackend {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

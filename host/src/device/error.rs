@@ -75,9 +75,18 @@ pub enum DeviceError {
     /// A copy that reaches outside the simulator's allocations.
     #[error("on the simulator, {0}")]
     SimulatedMemory(#[from] ptx_simulator::MemoryError),
+    /// A buffer, stream or event of another device, or of the same GPU opened another time.
+    #[error("{what} belongs to another device; clones of one Device share everything, two opened ones nothing")]
+    OtherDevice {
+        /// What does.
+        what: &'static str,
+    },
     /// A launch that somebody wants to watch, on a device that shows nothing of what happens inside a launch.
     #[error("only the simulator can be watched while it runs a kernel; use `--device sim`")]
     NotObservable,
+    /// Launches to be recorded as a graph, on a device that has none.
+    #[error("launches can be recorded as a graph on a GPU only; the simulator runs each when it is launched")]
+    NotRecordable,
     /// Any other failure of a driver function.
     #[error("the CUDA driver's {call} failed: {name} (error {code}). `--device sim` runs without a GPU")]
     Driver {

@@ -3,21 +3,36 @@
 //! Two doors, one hall: `cuda` and `simulator` each implement the crate's private `Backend`, and everything above this
 //! module is written once. Launches are asynchronous on a GPU; [`Device::synchronise`] waits for them and reports what
 //! went wrong in them.
+//!
+//! A [`DeviceBuffer`] is memory of a device, a [`LoadedKernel`] a kernel ready to launch, a [`Stream`] a queue of work.
+//! Who doesn't care for streams uses the device's own, [`Device::default_stream`].
 
+mod buffer;
 mod cuda;
 mod error;
+mod graph;
+mod hardware;
+mod kernel;
 mod simulator;
+mod stream;
 
-use std::{fmt, marker::PhantomData, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use gpu_kernels::LaunchShape;
 use ptx_simulator::observe::Observer;
 use serde::Serialize;
 
+pub use buffer::{DeviceBuffer, Element};
 pub use cuda::device_count;
 pub use error::DeviceError;
+pub use graph::Graph;
+pub use hardware::Hardware;
+pub(crate) use kernel::RawKernel;
+pub use kernel::{Argument, KernelResources, LoadedKernel};
 pub use simulator::available_memory;
 pub(crate) use simulator::launch_config;
+pub use stream::{Event, Stream};
+pub(crate) use stream::{RawEvent, RawStream};
 
 /// Which device to open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,65 +92,72 @@ pub struct DeviceInfo {
     pub free_memory: u64,
 }
 
-/// A number that can be in device memory: any bit pattern is a value, and there is no padding.
-pub trait Element: bytemuck::Pod {}
-impl Element for f32 {}
-impl Element for f64 {}
-impl Element for u32 {}
-impl Element for u64 {}
-
-/// One argument of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Argument {
-    /// A device address.
-    Pointer(u64),
-    /// `u64` or, on the GPU, `usize`.
-    U64(u64),
-    /// `u32`.
-    U32(u32),
-    /// `f32`.
-    F32(f32),
+/// What of a device decides which kernels suit it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Multiprocessors: as many blocks can run at a time, or a few times as many.
+    pub multiprocessors: u32,
+    /// Major and minor compute capability.
+    pub compute_capability: (u32, u32),
 }
 
 /// A PTX module loaded on a device, as the device's backend numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModuleId(pub(crate) usize);
 
-/// What a kernel takes of a multiprocessor, as the driver has compiled it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelResources {
-    /// Registers of each thread.
-    pub registers: u32,
-    /// Blocks of the size in question that a multiprocessor holds at once, without dynamic shared memory.
-    pub blocks_per_multiprocessor: u32,
+/// Rows of elements in host memory at equal distances, as a copy to or from device memory needs them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostRows<P> {
+    /// The first byte of the first row.
+    pub(crate) start: P,
+    /// Bytes from the start of a row to that of the next, at least `bytes`.
+    pub(crate) pitch: usize,
+    /// Bytes of a row.
+    pub(crate) bytes: usize,
+    /// How many rows.
+    pub(crate) rows: usize,
 }
 
 /// What a GPU and the simulator each do in their own way.
 pub(crate) trait Backend: Send + Sync {
     fn info(&self) -> DeviceInfo;
+    /// What plans are made from.
+    fn machine(&self) -> Machine;
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError>;
     fn free(&self, address: u64);
     fn copy_to_device(&self, address: u64, bytes: &[u8]) -> Result<(), DeviceError>;
     fn copy_from_device(&self, bytes: &mut [u8], address: u64) -> Result<(), DeviceError>;
+    /// Copies rows of host memory to device memory, where they lie one after the other.
+    ///
+    /// # Safety
+    ///
+    /// All rows must be readable.
+    unsafe fn copy_rows_to_device(&self, address: u64, rows: HostRows<*const u8>) -> Result<(), DeviceError>;
+    /// Copies rows that lie one after the other in device memory to host memory.
+    ///
+    /// # Safety
+    ///
+    /// All rows must be writable.
+    unsafe fn copy_rows_from_device(&self, rows: HostRows<*mut u8>, address: u64) -> Result<(), DeviceError>;
     fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError>;
-    /// Asynchronous on the device's one stream.
+    fn kernel(&self, module: ModuleId, entry: &str) -> Result<RawKernel, DeviceError>;
+    /// Asynchronous on a GPU.
     fn launch(
         &self,
-        module: ModuleId,
-        entry: &str,
+        kernel: &RawKernel,
+        stream: RawStream,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
     ) -> Result<(), DeviceError>;
     /// Like `launch`, with an observer that watches it: the simulator can, a GPU can't.
     fn launch_observed(
         &self,
-        module: ModuleId,
-        entry: &str,
+        kernel: &RawKernel,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
         observer: &mut dyn Observer,
     ) -> Result<(), DeviceError> {
-        let _ = (module, entry, shape, arguments, observer);
+        let _ = (kernel, shape, arguments, observer);
         Err(DeviceError::NotObservable)
     }
     /// A loaded module as the simulator has it.
@@ -144,22 +166,39 @@ pub(crate) trait Backend: Send + Sync {
         None
     }
     /// What a kernel takes of a multiprocessor in blocks of `threads` threads, where there are multiprocessors.
-    fn resources(&self, module: ModuleId, entry: &str, threads: u32) -> Result<Option<KernelResources>, DeviceError> {
-        let _ = (module, entry, threads);
+    fn resources(
+        &self,
+        kernel: &RawKernel,
+        threads: u32,
+        dynamic_shared_bytes: u32,
+    ) -> Result<Option<KernelResources>, DeviceError> {
+        let _ = (kernel, threads, dynamic_shared_bytes);
         Ok(None)
     }
-    /// The stream that everything happens on, for libraries that launch kernels of their own: a `CUstream` whose
-    /// context this call makes current.
-    fn raw_stream(&self) -> Result<Option<*mut std::ffi::c_void>, DeviceError> {
+    fn new_stream(&self) -> Result<RawStream, DeviceError>;
+    fn destroy_stream(&self, stream: RawStream);
+    fn record_event(&self, stream: RawStream) -> Result<RawEvent, DeviceError>;
+    fn wait_for_event(&self, stream: RawStream, event: RawEvent) -> Result<(), DeviceError>;
+    fn synchronise_event(&self, event: RawEvent) -> Result<(), DeviceError>;
+    fn destroy_event(&self, event: RawEvent);
+    /// The `CUstream`, for libraries that launch kernels of their own, whose context this call makes current.
+    fn cuda_stream(&self, stream: RawStream) -> Result<Option<*mut std::ffi::c_void>, DeviceError> {
+        let _ = stream;
         Ok(None)
     }
     /// Blocks of the running launch that have finished, where that can be seen.
     fn finished_blocks(&self) -> Option<u64> {
         None
     }
+    /// Waits for all streams.
     fn synchronise(&self) -> Result<(), DeviceError>;
-    /// The time that the launches made by `work` take on the device.
-    fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError>;
+    fn synchronise_stream(&self, stream: RawStream) -> Result<(), DeviceError>;
+    /// The time that the launches which `work` makes on `stream` take on the device.
+    fn time(
+        &self,
+        stream: RawStream,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Duration, DeviceError>;
 }
 
 /// Instructions of a warp after which a watched launch is best taken for endless: a few seconds' worth, and a thousand
@@ -171,6 +210,8 @@ pub const WATCHED_INSTRUCTION_LIMIT: u64 = 1 << 24;
 pub struct Device {
     backend: Arc<dyn Backend>,
     kind: DeviceKind,
+    machine: Machine,
+    default_stream: Stream,
 }
 
 impl fmt::Debug for Device {
@@ -199,15 +240,19 @@ impl Device {
                 }
             },
         };
-        let kind = backend.info().kind;
-        Ok(Device { backend, kind })
+        Ok(Device::of(backend))
+    }
+
+    fn of(backend: Arc<dyn Backend>) -> Device {
+        let (kind, machine) = (backend.info().kind, backend.machine());
+        let default_stream = Stream::new(Arc::clone(&backend), RawStream::DEFAULT);
+        Device { backend, kind, machine, default_stream }
     }
 
     /// Opens the simulator and lets no warp execute more than `instructions` instructions in a launch: what takes more is
     /// an endless loop.
     pub fn simulator(instructions: u64) -> Device {
-        let backend = Arc::new(simulator::SimulatorBackend::new(None, Some(instructions)));
-        Device { backend, kind: DeviceKind::Simulator }
+        Device::of(Arc::new(simulator::SimulatorBackend::new(None, Some(instructions))))
     }
 
     /// Name, kind, memory and further facts.
@@ -226,12 +271,7 @@ impl Device {
     ///
     /// [`DeviceError::OutOfMemory`] with the bytes needed and free.
     pub fn allocate<T: Element>(&self, length: usize) -> Result<DeviceBuffer<T>, DeviceError> {
-        let bytes = (length as u64).checked_mul(size_of::<T>() as u64).ok_or_else(|| {
-            let info = self.info();
-            DeviceError::OutOfMemory { needed: u64::MAX, free: info.free_memory, total: info.total_memory }
-        })?;
-        let address = if bytes == 0 { 0 } else { self.backend.allocate(bytes)? };
-        Ok(DeviceBuffer { backend: Arc::clone(&self.backend), address, length, element: PhantomData })
+        DeviceBuffer::allocate(&self.backend, length)
     }
 
     /// Allocates a buffer and copies `elements` into it.
@@ -246,36 +286,35 @@ impl Device {
         self.backend.load_module(ptx)
     }
 
-    /// Launches the kernel `entry` of a module. On a GPU this returns before the kernel has run.
+    /// Looks up the kernel `entry` of a module, to launch it.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::LaunchFailed`] if the module has no such kernel.
+    pub fn kernel(&self, module: ModuleId, entry: &str) -> Result<LoadedKernel, DeviceError> {
+        let raw = self.backend.kernel(module, entry)?;
+        Ok(LoadedKernel { backend: Arc::clone(&self.backend), raw })
+    }
+
+    /// Looks up the kernel `entry` of a module and launches it on the device's own stream. On a GPU this returns before
+    /// the kernel has run.
+    ///
+    /// # Errors
+    ///
+    /// As [`kernel`](Device::kernel) and [`LoadedKernel::launch`].
     ///
     /// # Safety
     ///
-    /// The arguments must be of the number and types that the kernel declares, and the kernel must stay inside the
-    /// allocations that they point to: a GPU checks neither. (The simulator checks both.)
+    /// As for [`LoadedKernel::launch`].
     pub unsafe fn launch(
         &self,
         module: ModuleId,
         entry: &str,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
     ) -> Result<(), DeviceError> {
-        self.backend.launch(module, entry, shape, arguments)
-    }
-
-    /// Launches the kernel `entry` of a module on the simulator and lets `observer` watch it, block after block.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::NotObservable`] on a GPU.
-    pub fn launch_observed(
-        &self,
-        module: ModuleId,
-        entry: &str,
-        shape: &LaunchShape,
-        arguments: &[Argument],
-        observer: &mut dyn Observer,
-    ) -> Result<(), DeviceError> {
-        self.backend.launch_observed(module, entry, shape, arguments, observer)
+        // SAFETY: the caller's promise.
+        unsafe { self.kernel(module, entry)?.launch(&self.default_stream, shape, arguments) }
     }
 
     /// A module as the simulator has it, which knows kernels and source lines; `None` on a GPU.
@@ -283,24 +322,37 @@ impl Device {
         self.backend.simulated_module(module)
     }
 
-    /// What the kernel `entry` of a module takes of a multiprocessor when its blocks have `threads` threads; `None` on
-    /// the simulator.
+    /// The stream on which work is enqueued that is given no other.
+    pub fn default_stream(&self) -> &Stream {
+        &self.default_stream
+    }
+
+    /// A new stream, beside the device's own and all others.
     ///
     /// # Errors
     ///
-    /// [`DeviceError`] if the module has no such kernel or the driver doesn't answer.
-    pub fn resources(
-        &self,
-        module: ModuleId,
-        entry: &str,
-        threads: u32,
-    ) -> Result<Option<KernelResources>, DeviceError> {
-        self.backend.resources(module, entry, threads)
+    /// [`DeviceError`] if the driver doesn't give one.
+    pub fn new_stream(&self) -> Result<Stream, DeviceError> {
+        Ok(Stream::new(Arc::clone(&self.backend), self.backend.new_stream()?))
+    }
+
+    /// What of the device decides which kernels suit it.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Whether `other` is a handle to the same device.
+    pub fn is(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.backend, &other.backend)
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
     }
 
     /// The GPU's `CUstream`, after its context was made the current one of this thread; `None` on the simulator.
     pub(crate) fn raw_stream(&self) -> Result<Option<*mut std::ffi::c_void>, DeviceError> {
-        self.backend.raw_stream()
+        self.default_stream.cuda_stream()
     }
 
     /// Blocks of the running launch that have finished so far, for showing progress from another thread: known on the
@@ -309,95 +361,14 @@ impl Device {
         self.backend.finished_blocks()
     }
 
-    /// Waits until everything launched so far has run, and reports any error in it.
+    /// Waits until everything launched so far has run, on all streams, and reports any error in it.
     pub fn synchronise(&self) -> Result<(), DeviceError> {
         self.backend.synchronise()
     }
 
-    /// The time that the launches made by `work` take on the device: between two events on a GPU, by the clock on the
-    /// simulator.
-    pub fn time(&self, mut work: impl FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
-        self.backend.time(&mut work)
-    }
-}
-
-/// Elements in device memory, freed on drop.
-pub struct DeviceBuffer<T: Element> {
-    backend: Arc<dyn Backend>,
-    address: u64,
-    length: usize,
-    element: PhantomData<T>,
-}
-
-impl<T: Element> fmt::Debug for DeviceBuffer<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "DeviceBuffer {{ address: {:#x}, length: {} }}", self.address, self.length)
-    }
-}
-
-impl<T: Element> DeviceBuffer<T> {
-    /// The number of elements.
-    pub fn len(&self) -> usize {
-        self.length
-    }
-
-    /// Whether there are no elements.
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    /// The device address of the first element; 0 for an empty buffer.
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// Overwrites the whole buffer.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::LengthMismatch`] if `elements` has another length.
-    pub fn copy_from(&mut self, elements: &[T]) -> Result<(), DeviceError> {
-        self.check_length(elements.len())?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        self.backend.copy_to_device(self.address, bytemuck::cast_slice(elements))
-    }
-
-    /// Reads the whole buffer, after everything launched so far has run.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceError::LengthMismatch`] if `elements` has another length; any error of earlier launches.
-    pub fn copy_to(&self, elements: &mut [T]) -> Result<(), DeviceError> {
-        self.check_length(elements.len())?;
-        self.backend.synchronise()?;
-        if self.is_empty() {
-            return Ok(());
-        }
-        self.backend.copy_from_device(bytemuck::cast_slice_mut(elements), self.address)
-    }
-
-    /// Reads the whole buffer into a new vector, after everything launched so far has run.
-    pub fn download(&self) -> Result<Vec<T>, DeviceError> {
-        let mut elements = vec![T::zeroed(); self.length];
-        self.copy_to(&mut elements)?;
-        Ok(elements)
-    }
-
-    fn check_length(&self, length: usize) -> Result<(), DeviceError> {
-        if length == self.length {
-            Ok(())
-        } else {
-            Err(DeviceError::LengthMismatch { buffer: self.length, host: length })
-        }
-    }
-}
-
-impl<T: Element> Drop for DeviceBuffer<T> {
-    fn drop(&mut self) {
-        if self.address != 0 {
-            self.backend.free(self.address);
-        }
+    /// The time that the launches made by `work` on the device's own stream take: between two events on a GPU, by the
+    /// clock on the simulator.
+    pub fn time(&self, work: impl FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
+        self.default_stream.time(work)
     }
 }

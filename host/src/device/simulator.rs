@@ -2,7 +2,7 @@
 //! processor.
 
 use std::{
-    iter,
+    iter, slice,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -13,7 +13,9 @@ use std::{
 use gpu_kernels::LaunchShape;
 use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator, observe::Observer};
 
-use super::{Argument, Backend, DeviceError, DeviceInfo, DeviceKind, ModuleId};
+use super::{
+    Argument, Backend, DeviceError, DeviceInfo, DeviceKind, HostRows, Machine, ModuleId, RawEvent, RawKernel, RawStream,
+};
 
 /// What to assume where the system doesn't say how much memory is available.
 const FALLBACK_MEMORY: u64 = 4 << 30;
@@ -74,6 +76,11 @@ impl Backend for SimulatorBackend {
         }
     }
 
+    fn machine(&self) -> Machine {
+        // A GPU to choose for: the H200, so that what runs here is what runs there.
+        Machine { multiprocessors: 132, compute_capability: (9, 0) }
+    }
+
     fn allocate(&self, bytes: u64) -> Result<u64, DeviceError> {
         let mut state = self.state();
         let free = state.simulator.free_memory();
@@ -102,6 +109,26 @@ impl Backend for SimulatorBackend {
         Ok(self.state().simulator.read(DevicePointer(address), bytes)?)
     }
 
+    unsafe fn copy_rows_to_device(&self, address: u64, rows: HostRows<*const u8>) -> Result<(), DeviceError> {
+        let mut state = self.state();
+        for row in 0..rows.rows {
+            // SAFETY: the caller says that every row is readable.
+            let bytes = unsafe { slice::from_raw_parts(rows.start.add(row * rows.pitch), rows.bytes) };
+            state.simulator.write(DevicePointer(address + (row * rows.bytes) as u64), bytes)?;
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_rows_from_device(&self, rows: HostRows<*mut u8>, address: u64) -> Result<(), DeviceError> {
+        let state = self.state();
+        for row in 0..rows.rows {
+            // SAFETY: the caller says that every row is writable.
+            let bytes = unsafe { slice::from_raw_parts_mut(rows.start.add(row * rows.pitch), rows.bytes) };
+            state.simulator.read(DevicePointer(address + (row * rows.bytes) as u64), bytes)?;
+        }
+        Ok(())
+    }
+
     fn load_module(&self, ptx: &str) -> Result<ModuleId, DeviceError> {
         let module = Module::parse(ptx)?;
         let mut state = self.state();
@@ -109,34 +136,65 @@ impl Backend for SimulatorBackend {
         Ok(ModuleId(state.modules.len() - 1))
     }
 
+    fn kernel(&self, module: ModuleId, entry: &str) -> Result<RawKernel, DeviceError> {
+        let Some(module) = self.simulated_module(module) else {
+            let reason = "its module isn't loaded on this device".to_owned();
+            return Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason });
+        };
+        // Whether there is such a kernel is for the launch to say, in the simulator's words.
+        Ok(RawKernel::Simulated(Arc::new(SimulatedKernel { module, entry: entry.to_owned() })))
+    }
+
     fn launch(
         &self,
-        module: ModuleId,
-        entry: &str,
+        kernel: &RawKernel,
+        _stream: RawStream,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
     ) -> Result<(), DeviceError> {
+        let SimulatedKernel { module, entry } = simulated(kernel)?;
         let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
-        let State { simulator, modules, .. } = &mut *self.state();
-        simulator.launch(&modules[module.0], entry, launch_config(shape), &arguments).map_err(Box::new)?;
+        self.state().simulator.launch(module, entry, launch_config(shape), &arguments).map_err(Box::new)?;
         Ok(())
     }
 
     fn launch_observed(
         &self,
-        module: ModuleId,
-        entry: &str,
+        kernel: &RawKernel,
         shape: &LaunchShape,
-        arguments: &[Argument],
+        arguments: &[Argument<'_>],
         observer: &mut dyn Observer,
     ) -> Result<(), DeviceError> {
+        let SimulatedKernel { module, entry } = simulated(kernel)?;
         let arguments: Vec<_> = arguments.iter().map(simulator_argument).collect();
-        let State { simulator, modules, .. } = &mut *self.state();
-        simulator
-            .launch_observed(&modules[module.0], entry, launch_config(shape), &arguments, observer)
+        self.state()
+            .simulator
+            .launch_observed(module, entry, launch_config(shape), &arguments, observer)
             .map_err(Box::new)?;
         Ok(())
     }
+
+    // Launches have run when they return, so all streams are one and every event has been reached.
+
+    fn new_stream(&self) -> Result<RawStream, DeviceError> {
+        Ok(RawStream::DEFAULT)
+    }
+
+    fn destroy_stream(&self, _stream: RawStream) {}
+
+    fn record_event(&self, _stream: RawStream) -> Result<RawEvent, DeviceError> {
+        Ok(RawEvent(0))
+    }
+
+    fn wait_for_event(&self, _stream: RawStream, _event: RawEvent) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn synchronise_event(&self, _event: RawEvent) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn destroy_event(&self, _event: RawEvent) {}
 
     fn simulated_module(&self, module: ModuleId) -> Option<Arc<Module>> {
         self.state().modules.get(module.0).cloned()
@@ -147,14 +205,44 @@ impl Backend for SimulatorBackend {
     }
 
     fn synchronise(&self) -> Result<(), DeviceError> {
-        // Launches have run when they return.
         Ok(())
     }
 
-    fn time(&self, work: &mut dyn FnMut() -> Result<(), DeviceError>) -> Result<Duration, DeviceError> {
+    fn synchronise_stream(&self, _stream: RawStream) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn time(
+        &self,
+        _stream: RawStream,
+        work: &mut dyn FnMut() -> Result<(), DeviceError>,
+    ) -> Result<Duration, DeviceError> {
         let start = Instant::now();
         work()?;
         Ok(start.elapsed())
+    }
+}
+
+/// A kernel of a module that the simulator has read.
+pub(crate) struct SimulatedKernel {
+    module: Arc<Module>,
+    entry: String,
+}
+
+impl SimulatedKernel {
+    pub(super) fn entry(&self) -> &str {
+        &self.entry
+    }
+
+    pub(super) fn module(&self) -> &Arc<Module> {
+        &self.module
+    }
+}
+
+fn simulated(kernel: &RawKernel) -> Result<&SimulatedKernel, DeviceError> {
+    match kernel {
+        RawKernel::Simulated(kernel) => Ok(kernel),
+        RawKernel::Cuda(_) => Err(DeviceError::OtherDevice { what: "the kernel" }),
     }
 }
 
@@ -163,11 +251,12 @@ pub(crate) fn launch_config(shape: &LaunchShape) -> LaunchConfig {
     LaunchConfig { grid: shape.grid, block: shape.block, dynamic_shared_bytes: shape.dynamic_shared_bytes }
 }
 
-fn simulator_argument(argument: &Argument) -> ptx_simulator::Argument<'static> {
+fn simulator_argument<'a>(argument: &Argument<'a>) -> ptx_simulator::Argument<'a> {
     match *argument {
         Argument::Pointer(address) => ptx_simulator::Argument::Pointer(DevicePointer(address)),
         Argument::U64(value) => ptx_simulator::Argument::U64(value),
         Argument::U32(value) => ptx_simulator::Argument::U32(value),
         Argument::F32(value) => ptx_simulator::Argument::F32(value),
+        Argument::Bytes(bytes) => ptx_simulator::Argument::Bytes(bytes),
     }
 }

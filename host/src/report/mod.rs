@@ -1,12 +1,14 @@
 //! What commands say: results as plain data, which print as a table for people and as JSON for machines. Nothing here
 //! computes or decides.
 
+mod bench;
 mod check;
 mod exercise;
 mod explain;
 mod product;
 mod sweep;
 mod table;
+mod tune;
 
 use std::borrow::Cow;
 
@@ -15,11 +17,13 @@ use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
 
+pub use bench::{BenchMachine, BenchReport, BenchRow, CountedRow, LeftOut, SummaryRow};
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
-pub use product::{GemmReport, ProductReport, RunReport};
+pub use product::{Formula, GemmReport, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
+pub use tune::{TuneAct, TuneReport, TuningFacts};
 
 /// The result of a command.
 pub trait Report: Serialize {

@@ -2,14 +2,36 @@
 
 use std::path::Path;
 
+use gpu_kernels::LaunchShape;
 use serde::Serialize;
 
 use super::{Report, table};
 use crate::{
     device::{DeviceInfo, DeviceKind},
-    gemm::Product,
+    gemm::TimedProduct,
+    plan::Plan,
     verify::Verification,
 };
+
+/// C = alpha op(A) op(B) + beta C.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Formula {
+    /// The factor of the product.
+    pub alpha: f32,
+    /// The factor of what C held.
+    pub beta: f32,
+    /// Whether op(A) is A's transpose.
+    pub transpose_a: bool,
+    /// Whether op(B) is B's.
+    pub transpose_b: bool,
+}
+
+impl Default for Formula {
+    /// C = A B.
+    fn default() -> Formula {
+        Formula { alpha: 1.0, beta: 0.0, transpose_a: false, transpose_b: false }
+    }
+}
 
 /// One product: what ran where, how long it took, and how right it is.
 #[derive(Debug, Serialize)]
@@ -28,6 +50,9 @@ pub struct ProductReport {
     pub device: DeviceInfo,
     /// Whether the device is the simulator, whose times are not GPU times.
     pub simulated: bool,
+    /// What was computed.
+    #[serde(flatten)]
+    pub formula: Formula,
     /// Blocks along x, y, z; none if there was nothing to launch.
     pub grid: Option<[u32; 3]>,
     /// Threads of a block along x, y, z.
@@ -46,24 +71,53 @@ pub struct ProductReport {
 
 impl ProductReport {
     /// Gathers the facts of a product with inner dimension `k`.
-    pub fn new(device: &DeviceInfo, product: &Product, k: usize, verification: Option<Verification>) -> ProductReport {
+    pub fn new(
+        device: &DeviceInfo,
+        product: &TimedProduct,
+        k: usize,
+        verification: Option<Verification>,
+    ) -> ProductReport {
         let (m, n) = product.c.dim();
+        let Plan { kernel, splits, .. } = product.plan;
+        let shape = (kernel.launch_shape)(m, n, k).filter(|_| product.launches > 0);
         ProductReport {
-            kernel: product.kernel.name,
-            title: product.kernel.title,
+            kernel: kernel.name,
+            title: kernel.title,
             m,
             n,
             k,
             device: device.clone(),
             simulated: device.kind == DeviceKind::Simulator,
-            grid: (product.kernel.launch_shape)(m, n, k).map(|shape| shape.grid),
-            block: product.kernel.block,
-            shared_bytes: product.kernel.shared_bytes_per_block(),
+            formula: Formula::default(),
+            grid: shape.map(|LaunchShape { grid: [x, y, z], .. }| [x, y * splits, z]),
+            block: kernel.block,
+            shared_bytes: kernel.shared_bytes + shape.map_or(0, |shape| shape.dynamic_shared_bytes),
             seconds: product.time.as_secs_f64(),
             launches: product.launches,
             multiply_adds_per_second: product.multiply_adds_per_second(k),
             verification,
         }
+    }
+
+    /// The same, with another formula than C = A B.
+    pub fn with_formula(self, formula: Formula) -> ProductReport {
+        ProductReport { formula, ..self }
+    }
+
+    /// The formula with the sizes of what it says.
+    fn formula(&self) -> String {
+        let ProductReport { m, n, k, formula: Formula { alpha, beta, transpose_a, transpose_b }, .. } = *self;
+        let factor = |factor: f32| if factor == 1.0 { String::new() } else { format!("{factor} ") };
+        let operand = |name: &str, transposed: bool, rows: usize, columns: usize| {
+            if transposed {
+                format!("{name}^T (of {columns} x {rows})")
+            } else {
+                format!("{name} ({rows} x {columns})")
+            }
+        };
+        let (a, b) = (operand("A", transpose_a, m, k), operand("B", transpose_b, k, n));
+        let added = if beta == 0.0 { String::new() } else { format!(" + {}C", factor(beta)) };
+        format!("C ({m} x {n}) = {}{a} {b}{added}, f32", factor(alpha))
     }
 
     /// Whether the product passed the check, if there was one.
@@ -72,10 +126,9 @@ impl ProductReport {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let ProductReport { m, n, k, .. } = self;
         let mut facts = vec![
             ("kernel", format!("{}: {}", self.kernel, self.title)),
-            ("product", format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), f32")),
+            ("product", self.formula()),
             ("ran on", self.device.name.clone()),
         ];
         facts.extend(

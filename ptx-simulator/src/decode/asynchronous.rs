@@ -58,7 +58,9 @@ impl<'a> Builder<'a, '_> {
             let operand = &operands[3];
             let predicate =
                 matches!(operand, Operand::Not(_)) || self.register_class(operand) == Some(RegisterClass::Predicate);
-            if predicate {
+            if matches!(operand, Operand::Integer(size) if *size == u64::from(bytes)) {
+                // All of it.
+            } else if predicate {
                 ignored = self.predicate(text, operand)?;
             } else {
                 size = self.source32(text, operand)?;
@@ -66,7 +68,8 @@ impl<'a> Builder<'a, '_> {
         }
         let destination = self.short_address(text, &operands[0], Target::Shared)?;
         let source = self.short_address(text, &operands[1], Target::Global)?;
-        self.emit(Operation::AsyncCopy(AsyncCopy { destination, source, bytes, size, ignored }), guard);
+        let bypasses_l1 = level == "cg";
+        self.emit(Operation::AsyncCopy(AsyncCopy { destination, source, bytes, bypasses_l1, size, ignored }), guard);
         Ok(())
     }
 

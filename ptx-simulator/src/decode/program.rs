@@ -336,6 +336,8 @@ pub struct AsyncCopy {
     pub source: ShortAddress,
     /// Bytes that are written: 4, 8 or 16.
     pub bytes: u8,
+    /// The copy goes past L1, which only costs know.
+    pub bypasses_l1: bool,
     /// Row of the number of bytes that are read, the others being zeros; [`NONE`] for all.
     pub size: u32,
     /// Guard-encoded predicate of lanes that read nothing and write zeros; [`Guard::NONE`] for none.

@@ -52,6 +52,8 @@ struct Pending {
     destinations: [u32; 32],
     /// The addresses that an observer knows the sources by.
     observed: Option<Box<[u64; 32]>>,
+    bypasses_l1: bool,
+    sized: bool,
 }
 
 /// An arrival at an mbarrier by lanes whose copies aren't done.
@@ -191,6 +193,8 @@ impl<W: Watch> Executor<'_, W> {
                 readable: lanes_where(active, |lane| sizes[lane] != 0 && !pointers[lane].is_null()),
                 destinations: &destinations,
                 bytes: full,
+                bypasses_l1: copy.bypasses_l1,
+                sized: copy.size != NONE || copy.ignored != Guard::NONE,
             };
             let place = self.place(warp, pc);
             self.watch.observer().copy_begins(place, event);
@@ -212,6 +216,8 @@ impl<W: Watch> Executor<'_, W> {
                 sources: pointers.map(<*mut u8>::cast_const),
                 destinations: destinations.map(|address| address as u32),
                 observed: W::ACTIVE.then(|| Box::new(sources)),
+                bypasses_l1: copy.bypasses_l1,
+                sized: copy.size != NONE || copy.ignored != Guard::NONE,
             });
         }
         Ok(())
@@ -308,6 +314,8 @@ impl<W: Watch> Executor<'_, W> {
             readable: lanes_where(mask, |lane| pending.sizes[lane] != 0 && !pending.sources[lane].is_null()),
             destinations: &pending.destinations(),
             bytes: u32::from(pending.bytes),
+            bypasses_l1: pending.bypasses_l1,
+            sized: pending.sized,
         };
         let place = Place { block: self.block, warp, instruction: pending.instruction };
         tell(self.watch.observer(), place, event);

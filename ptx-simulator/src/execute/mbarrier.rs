@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::run::{Executor, Result, read_row, read_wide_row, write_predicate, write_wide_lanes};
 use super::warp::Warp;
 use crate::decode::program::*;
-use crate::error::{AccessKind, LaunchErrorKind, MbarrierProblem, MemorySpace, Nearest};
+use crate::error::{AccessKind, LaunchErrorKind, MbarrierProblem, MbarrierWait, MemorySpace, Nearest};
 use crate::memory::{load, store};
 use crate::observe::{MbarrierEvent, Place, Watch};
 
@@ -414,13 +414,13 @@ impl<W: Watch> Executor<'_, W> {
     /// Why nobody can ever leave an mbarrier.
     pub fn mbarrier_deadlock(&self, address: u64, others: String, coordination: &Coordination) -> LaunchErrorKind {
         let state = coordination.mbarriers.iter().find(|known| known.address == address);
-        LaunchErrorKind::MbarrierDeadlock {
+        LaunchErrorKind::MbarrierDeadlock(Box::new(MbarrierWait {
             mbarrier: self.name_of(address),
             initialised: state.map_or_else(String::new, |state| self.describe(state.initialised)),
             phase: state.map_or(0, |state| state.phase),
             missing: state.map_or(0, |state| state.pending),
             expected: state.map_or(0, |state| state.expected),
             others,
-        }
+        }))
     }
 }

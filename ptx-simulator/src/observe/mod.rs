@@ -96,6 +96,10 @@ pub struct AsyncCopy<'a> {
     pub destinations: &'a [u64; 32],
     /// Bytes that each lane writes: 4, 8 or 16.
     pub bytes: u32,
+    /// The copies go past L1 (`.cg`).
+    pub bypasses_l1: bool,
+    /// The instruction says how many bytes are read, or whether any are.
+    pub sized: bool,
 }
 
 impl<'a> AsyncCopy<'a> {

@@ -1,7 +1,7 @@
 //! mbarriers: phases, arrivals, tests, and what goes wrong with them.
 
 use crate::{failure, numbers, run};
-use ptx_simulator::{LaunchErrorKind, MbarrierProblem};
+use ptx_simulator::{LaunchError, LaunchErrorKind, MbarrierProblem, MbarrierWait};
 
 /// Waits for the parity in `%r20` of the mbarrier at `full`, in the form that compilers and people write.
 const WAIT: &str = "spin: mbarrier.test_wait.parity.shared.b64 %p5, [full], %r20; @%p5 bra done; bra spin; done:";
@@ -14,6 +14,13 @@ fn begin(count: u32, other: u32) -> String {
         @%p7 mbarrier.init.shared::cta.b64 [empty], {other};
         bar.sync 0;"
     )
+}
+
+fn deadlock(error: &LaunchError) -> &MbarrierWait {
+    match &error.kind {
+        LaunchErrorKind::MbarrierDeadlock(wait) => wait,
+        _ => panic!("{error}"),
+    }
 }
 
 const OUT: &str = "mul.wide.u32 %rd1, %thread, 4; add.u64 %rd1, %out, %rd1; st.global.u32 [%rd1], %r8;";
@@ -182,12 +189,9 @@ fn states_tell_how_many_arrivals_a_phase_lacked() {
 #[test]
 fn waiting_for_what_cannot_come_is_an_error_that_says_how_much_is_missing() {
     let error = failure(&format!("{} mov.u32 %r20, 0; mbarrier.arrive.shared.b64 _, [full]; {WAIT}", begin(40, 1)), 32);
-    let LaunchErrorKind::MbarrierDeadlock { mbarrier, missing, expected, phase, initialised, others } = &error.kind
-    else {
-        panic!("{error}");
-    };
-    assert_eq!((mbarrier.as_str(), *missing, *expected, *phase), ("`full`", 8, 40, 0));
-    assert!(initialised.starts_with("PTX line") && others == "there are no others", "{error}");
+    let wait = deadlock(&error);
+    assert_eq!((wait.mbarrier.as_str(), wait.missing, wait.expected, wait.phase), ("`full`", 8, 40, 0));
+    assert!(wait.initialised.starts_with("PTX line") && wait.others == "there are no others", "{error}");
     // Half of the block waits at a barrier, a quarter has exited.
     let error = failure(
         &format!(
@@ -197,12 +201,13 @@ fn waiting_for_what_cannot_come_is_an_error_that_says_how_much_is_missing() {
         ),
         128,
     );
-    let LaunchErrorKind::MbarrierDeadlock { missing: 1, others, .. } = &error.kind else { panic!("{error}") };
+    let MbarrierWait { missing, others, .. } = deadlock(&error);
+    assert_eq!(*missing, 1);
     assert_eq!(error.thread, [32, 0, 0]);
     assert!(others.contains("64 wait at PTX line") && others.contains("32 have exited"), "{others}");
     // The wrong parity waits for the phase after.
     let error = failure(&format!("{} mov.u32 %r20, 1; mbarrier.arrive.shared.b64 _, [full]; {WAIT}", begin(32, 1)), 32);
-    assert!(matches!(error.kind, LaunchErrorKind::MbarrierDeadlock { missing: 32, phase: 1, .. }), "{error}");
+    assert_eq!((deadlock(&error).missing, deadlock(&error).phase), (32, 1));
 }
 
 #[test]

@@ -244,8 +244,8 @@ fn what_its_copies_cost_is_counted() {
     assert_eq!(total.global_copies.units, rounds * (8 * 4 + 4 * 16));
     assert_eq!(total.global_copies.bytes, rounds * 32 * (8 * 4 + 4 * 16));
     assert_eq!(total.shared_copies.bytes, total.global_copies.bytes);
-    // Two rows of A go into 16 rows of the stage each, two banks with 16 words each.
-    assert_eq!(total.shared_copies.units, rounds * (8 * 16 + 4 * 4));
+    // Two rows of A become 16 columns of the stage each, two banks with 16 words each, from the same 16 banks of L1.
+    assert_eq!(total.shared_copies.units, rounds * (8 * 17 + 4 * 4));
     assert_eq!(total.thread_fma, (M * N * K) as u64);
     assert_eq!((total.global_loads.requests, total.shared_stores.requests), (0, 0));
 }

@@ -165,14 +165,14 @@ fn a_wrong_count_is_a_deadlock_that_says_what_is_missing() {
         @%p1 mbarrier.init.shared.b64 [other+16], 3; @%p1 mbarrier.init.shared.b64 [other+24], 3;";
     let check = Steps { init, ..Steps::RIGHT }.check();
     let deadlock = check.findings.iter().find_map(|finding| match &finding.kind {
-        FindingKind::Fault(LaunchErrorKind::MbarrierDeadlock { mbarrier, missing, expected, initialised, .. }) => Some(
-            (mbarrier.clone(), *missing, *expected, initialised.clone(), finding.first.source.clone().unwrap().line),
-        ),
+        FindingKind::Fault(LaunchErrorKind::MbarrierDeadlock(wait)) => {
+            Some((wait.clone(), finding.first.source.clone().unwrap().line))
+        }
         _ => None,
     });
-    let (mbarrier, missing, expected, initialised, line) = deadlock.unwrap_or_else(|| panic!("{:#?}", check.findings));
-    assert_eq!((mbarrier.as_str(), missing, expected), ("`other`", 1, 2));
-    assert!(initialised.starts_with("kernel.rs:10") && line == 30, "{initialised} {line}");
+    let (wait, line) = deadlock.unwrap_or_else(|| panic!("{:#?}", check.findings));
+    assert_eq!((wait.mbarrier.as_str(), wait.missing, wait.expected), ("`other`", 1, 2));
+    assert!(wait.initialised.starts_with("kernel.rs:10") && line == 30, "{wait} {line}");
     let init = "@%p1 mbarrier.init.shared.b64 [other], 1; @%p1 mbarrier.init.shared.b64 [other+8], 1;
         @%p1 mbarrier.init.shared.b64 [other+16], 2; @%p1 mbarrier.init.shared.b64 [other+24], 2;";
     // Two of three have read, and the third is overtaken.

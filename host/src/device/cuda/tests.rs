@@ -14,10 +14,15 @@ const CHILD: &str = "HOST_CUDA_TEST_BODY";
 
 /// Runs `body` in a fresh process whose driver is the stand-in. `test` is the calling test's name.
 fn on_stand_in(test: &str, settings: &[(&str, &str)], body: fn()) {
+    on_stand_in_from(module_path!(), test, settings, body);
+}
+
+/// The same for a test of another module, which is `module_path!()` there.
+pub(in crate::device) fn on_stand_in_from(module: &str, test: &str, settings: &[(&str, &str)], body: fn()) {
     if std::env::var(CHILD).is_ok_and(|child| child == test) {
         return body();
     }
-    let path = module_path!().split_once("::").unwrap().1;
+    let path = module.split_once("::").unwrap().1;
     let output = Command::new(std::env::current_exe().unwrap())
         .args([&format!("{path}::{test}"), "--exact", "--nocapture"])
         .env(CHILD, test)
@@ -48,10 +53,10 @@ fn stand_in() -> &'static Path {
     })
 }
 
-const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy(\n.param .u64 from, .param .u64 .ptr to,\n\
+pub(in crate::device) const PTX: &str = ".version 6.0\n.target sm_70\n.visible .entry copy(\n.param .u64 from, .param .u64 .ptr to,\n\
                    .param .u32 bytes,\n.param .f32 add\n)\n.visible .entry fault()\n";
 
-fn shape(threads: u32, dynamic_shared_bytes: u32) -> LaunchShape {
+pub(in crate::device) fn shape(threads: u32, dynamic_shared_bytes: u32) -> LaunchShape {
     LaunchShape { grid: [1, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes }
 }
 
@@ -59,10 +64,21 @@ fn open() -> CudaBackend {
     CudaBackend::open(None).unwrap()
 }
 
+/// Launches a kernel on the device's own stream.
+fn launch(
+    gpu: &CudaBackend,
+    module: ModuleId,
+    entry: &str,
+    shape: &LaunchShape,
+    arguments: &[Argument],
+) -> Result<(), DeviceError> {
+    gpu.launch(&gpu.kernel(module, entry)?, RawStream::DEFAULT, shape, arguments)
+}
+
 /// Launches `copy`, which adds the whole part of `add` to each byte on the way.
 fn copy(gpu: &CudaBackend, module: ModuleId, from: u64, to: u64, bytes: u32, add: f32) -> Result<(), DeviceError> {
     let arguments = [Argument::Pointer(from), Argument::U64(to), Argument::U32(bytes), Argument::F32(add)];
-    gpu.launch(module, "copy", &shape(32, 0), &arguments)
+    launch(gpu, module, "copy", &shape(32, 0), &arguments)
 }
 
 /// The kernel and the reason of an error that must be `LaunchFailed`.
@@ -115,9 +131,9 @@ fn work_is_timed_by_the_devices_clock() {
             copy(&gpu, module, address, address, 1, 0.0)?;
             copy(&gpu, module, address, address, 1, 0.0)
         };
-        assert_eq!(gpu.time(&mut work).unwrap(), Duration::from_millis(2));
-        assert_eq!(gpu.time(&mut || Ok(())).unwrap(), Duration::ZERO);
-        let error = gpu.time(&mut || gpu.launch(module, "nothing", &shape(1, 0), &[]));
+        assert_eq!(gpu.time(RawStream::DEFAULT, &mut work).unwrap(), Duration::from_millis(2));
+        assert_eq!(gpu.time(RawStream::DEFAULT, &mut || Ok(())).unwrap(), Duration::ZERO);
+        let error = gpu.time(RawStream::DEFAULT, &mut || launch(&gpu, module, "nothing", &shape(1, 0), &[]));
         assert_eq!(launch_failed(error).0, "nothing");
     });
 }
@@ -130,7 +146,7 @@ fn a_fault_names_the_kernel_and_what_it_did_then_and_ever_after() {
         let module = gpu.load_module(PTX).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
         gpu.synchronise().unwrap();
-        gpu.launch(module, "fault", &shape(1, 0), &[]).unwrap();
+        launch(&gpu, module, "fault", &shape(1, 0), &[]).unwrap();
         let (kernel, reason) = launch_failed(gpu.synchronise());
         assert_eq!(kernel, "fault", "the kernel before it is known to have run well");
         assert!(reason.contains("outside every allocation"), "{reason}");
@@ -153,7 +169,7 @@ fn a_fault_among_several_kernels_names_them_all() {
         let module = gpu.load_module(PTX).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
         copy(&gpu, module, address, address, 1, 0.0).unwrap();
-        gpu.launch(module, "fault", &shape(1, 0), &[]).unwrap();
+        launch(&gpu, module, "fault", &shape(1, 0), &[]).unwrap();
         assert_eq!(launch_failed(gpu.copy_from_device(&mut [0], address)).0, "copy or fault");
     });
 }
@@ -187,15 +203,15 @@ fn more_than_48_kib_of_shared_memory_is_asked_for_and_too_much_is_refused() {
         let gpu = open();
         let address = gpu.allocate(1).unwrap();
         let module = gpu.load_module(PTX).unwrap();
-        let launch = |bytes| {
+        let launch_with = |bytes| {
             let pointer = Argument::Pointer(address);
-            gpu.launch(module, "copy", &shape(32, bytes), &[pointer, pointer, Argument::U32(1), Argument::F32(0.0)])
+            launch(&gpu, module, "copy", &shape(32, bytes), &[pointer, pointer, Argument::U32(1), Argument::F32(0.0)])
         };
         // The stand-in's kernels declare 2 KiB themselves.
         for kibibytes in [0, 46, 47, 100, 64, 227] {
-            launch(kibibytes << 10).unwrap_or_else(|error| panic!("{kibibytes} KiB: {error}"));
+            launch_with(kibibytes << 10).unwrap_or_else(|error| panic!("{kibibytes} KiB: {error}"));
         }
-        let (_, reason) = launch_failed(launch(228 << 10));
+        let (_, reason) = launch_failed(launch_with(228 << 10));
         assert!(reason.contains("declares 2048 bytes"), "{reason}");
         assert!(reason.contains("233472 more; this GPU has 232448"), "{reason}");
     });
@@ -206,7 +222,7 @@ fn arguments_that_the_kernel_does_not_take_are_refused_before_it_runs() {
     on_stand_in("arguments_that_the_kernel_does_not_take_are_refused_before_it_runs", &[], || {
         let gpu = open();
         let module = gpu.load_module(PTX).unwrap();
-        let reason = |arguments: &[Argument]| launch_failed(gpu.launch(module, "copy", &shape(1, 0), arguments)).1;
+        let reason = |arguments: &[Argument]| launch_failed(launch(&gpu, module, "copy", &shape(1, 0), arguments)).1;
         assert_eq!(reason(&[]), "it takes 4 arguments and was given 0");
         let pointer = Argument::Pointer(0);
         assert_eq!(
@@ -222,7 +238,7 @@ fn impossible_launches_are_refused_with_the_reason() {
     on_stand_in("impossible_launches_are_refused_with_the_reason", &[], || {
         let gpu = open();
         let module = gpu.load_module(PTX).unwrap();
-        let reason = |module, entry, shape| launch_failed(gpu.launch(module, entry, &shape, &[])).1;
+        let reason = |module, entry, shape| launch_failed(launch(&gpu, module, entry, &shape, &[])).1;
         assert!(reason(module, "absent", shape(1, 0)).contains("no entry point of that name"));
         assert!(reason(module, "zero\0byte", shape(1, 0)).contains("zero byte"));
         assert!(reason(ModuleId(9), "fault", shape(1, 0)).contains("isn't loaded"));
@@ -308,4 +324,89 @@ fn without_a_driver_opening_a_gpu_says_so_in_words() {
     assert!(matches!(error, DeviceError::NoDriver { .. }), "{error}");
     assert!(error.to_string().contains("--device sim"), "{error}");
     assert!(matches!(device_count(), Err(DeviceError::NoDriver { .. })));
+}
+
+#[test]
+fn work_on_a_stream_of_its_own_is_waited_for_alone_or_with_all_other() {
+    on_stand_in("work_on_a_stream_of_its_own_is_waited_for_alone_or_with_all_other", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(1).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        let (copy, fault) = (gpu.kernel(module, "copy").unwrap(), gpu.kernel(module, "fault").unwrap());
+        let stream = gpu.new_stream().unwrap();
+        assert_ne!(gpu.cuda_stream(stream).unwrap(), gpu.cuda_stream(RawStream::DEFAULT).unwrap());
+        let arguments =
+            [Argument::Pointer(address), Argument::Pointer(address), Argument::U32(1), Argument::F32(0.0)];
+        gpu.launch(&copy, RawStream::DEFAULT, &shape(32, 0), &arguments).unwrap();
+        let event = gpu.record_event(RawStream::DEFAULT).unwrap();
+        gpu.wait_for_event(stream, event).unwrap();
+        gpu.synchronise_event(event).unwrap();
+        gpu.destroy_event(event);
+        gpu.launch(&copy, stream, &shape(32, 0), &arguments).unwrap();
+        // That waits for the new stream's kernel, not for the other's.
+        gpu.synchronise_stream(stream).unwrap();
+        gpu.launch(&fault, stream, &shape(1, 0), &[]).unwrap();
+        assert_eq!(launch_failed(gpu.synchronise_stream(stream)).0, "copy or fault");
+        gpu.destroy_stream(stream);
+    });
+}
+
+#[test]
+fn a_kernel_that_is_known_to_have_run_well_can_be_launched_and_blamed_again() {
+    on_stand_in("a_kernel_that_is_known_to_have_run_well_can_be_launched_and_blamed_again", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(1).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        for _ in 0..2 {
+            copy(&gpu, module, address, address, 1, 0.0).unwrap();
+            copy(&gpu, module, address, address, 1, 0.0).unwrap();
+            assert_eq!(lock(&gpu.history).running.len(), 1);
+            gpu.synchronise().unwrap();
+            assert!(lock(&gpu.history).running.is_empty());
+        }
+    });
+}
+
+#[test]
+fn rows_are_copied_without_what_is_between_them() {
+    on_stand_in("rows_are_copied_without_what_is_between_them", &[], || {
+        let gpu = open();
+        let address = gpu.allocate(6).unwrap();
+        let from = [1u8, 2, 99, 3, 4, 99, 5, 6];
+        // SAFETY: three rows of two bytes, three apart, are inside the eight.
+        unsafe {
+            let rows = HostRows { start: from.as_ptr(), pitch: 3, bytes: 2, rows: 3 };
+            gpu.copy_rows_to_device(address, rows).unwrap();
+        }
+        let mut packed = [0; 6];
+        gpu.copy_from_device(&mut packed, address).unwrap();
+        assert_eq!(packed, [1, 2, 3, 4, 5, 6]);
+        let mut to = [0u8; 10];
+        // SAFETY: three rows of two bytes, four apart, are inside the ten.
+        unsafe {
+            let rows = HostRows { start: to.as_mut_ptr(), pitch: 4, bytes: 2, rows: 3 };
+            gpu.copy_rows_from_device(rows, address).unwrap();
+        }
+        assert_eq!(to, [1, 2, 0, 0, 3, 4, 0, 0, 5, 6]);
+    });
+}
+
+#[test]
+fn a_struct_is_passed_by_value_with_its_size_checked() {
+    on_stand_in("a_struct_is_passed_by_value_with_its_size_checked", &[], || {
+        let gpu = open();
+        let (from, to) = (gpu.allocate(1).unwrap(), gpu.allocate(1).unwrap());
+        gpu.copy_to_device(from, &[7]).unwrap();
+        let module = gpu.load_module(PTX).unwrap();
+        let [from, to] = [from, to].map(u64::to_le_bytes);
+        let rest = [Argument::U32(1), Argument::F32(1.0)];
+        let arguments = [Argument::Bytes(&from), Argument::Bytes(&to), rest[0], rest[1]];
+        launch(&gpu, module, "copy", &shape(1, 0), &arguments).unwrap();
+        let mut byte = [0];
+        gpu.copy_from_device(&mut byte, u64::from_le_bytes(to)).unwrap();
+        assert_eq!(byte, [8]);
+        let wrong = [Argument::Bytes(&from), Argument::Bytes(&to[..7]), rest[0], rest[1]];
+        let (_, reason) = launch_failed(launch(&gpu, module, "copy", &shape(1, 0), &wrong));
+        assert!(reason.starts_with("its argument 1 takes 8 bytes"), "{reason}");
+    });
 }

@@ -17,18 +17,21 @@
 //! | `shared_loads.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum` |
 //! | `shared_stores.requests` | `smsp__inst_executed_op_shared_st.sum` |
 //! | `shared_stores.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum` |
-//! | both `.units` together | `memory_l1_wavefronts_shared` |
+//! | both `.units` together, and those of copies | `memory_l1_wavefronts_shared` |
 //! | `shared_atomics.units` | `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum` |
 //! | `global_loads.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum` |
 //! | `global_loads.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum` |
 //! | `global_stores.requests` | `l1tex__t_requests_pipe_lsu_mem_global_op_st.sum` |
 //! | `global_stores.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum` |
-//! | both `.units` together | `memory_l2_theoretical_sectors_global` |
+//! | both `.units` together, and those of copies | `memory_l2_theoretical_sectors_global` |
 //! | `global_atomics.units` | `l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum` (without results) and `_op_atom.sum` (with) |
+//! | `shared_copies.requests` | `smsp__inst_executed_op_ldgsts.sum` |
 //! | `thread_fma` | `smsp__sass_thread_inst_executed_op_ffma_pred_on.sum` |
 //! | `barriers` | the `BAR` instructions of `sass__inst_executed_per_opcode` |
 //!
-//! [`banks`] and [`sectors`] say which accesses these counts were compared for; not every atomic is among them.
+//! ncu's global loads are ours and the copies together: `global_loads` and `global_copies`.
+//!
+//! [`banks`], [`sectors`] and [`copies`] say which accesses these counts were compared for; not every atomic is among them.
 //!
 //! `l1tex__data_pipe_lsu_wavefronts_mem_shared.sum`, without `_op_ld` and so on, is not the sum of the others. On an
 //! H200 it also counts one wavefront for each time that a warp reads `%tid.x`, `%tid.y` or `%tid.z` from the special
@@ -39,6 +42,7 @@
 //! atomics were not measured.
 
 pub mod banks;
+pub mod copies;
 mod distinct;
 pub mod sectors;
 
@@ -92,9 +96,10 @@ pub struct Counts {
     pub global_stores: Traffic,
     /// Atomics on global memory.
     pub global_atomics: Traffic,
-    /// What asynchronous copies write to shared memory.
+    /// What asynchronous copies write to shared memory, see [`copies`].
     pub shared_copies: Traffic,
-    /// What asynchronous copies read from global memory. Copies of which no lane reads anything ask for nothing.
+    /// What asynchronous copies read from global memory, see [`copies`]. Those of which no lane reads anything aren't
+    /// requests.
     pub global_copies: Traffic,
 }
 
@@ -313,11 +318,13 @@ impl Observer for Costs {
 
     fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
         let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
-        count_shared(&mut entry.counts.shared_copies, &copy.writes());
-        count_global(&mut entry.counts.global_copies, &copy.reads());
+        let counts = &mut entry.counts;
+        count(&mut counts.shared_copies, &copy.writes(), copies::wavefronts(&copy), copies::ideal_wavefronts(&copy));
+        let reads = copy.reads();
+        count(&mut counts.global_copies, &reads, copies::sectors(&copy), sectors::ideal(&reads));
         // Not as wide as what is written, where some of it is zeros.
         let short = |lane: usize| u64::from(copy.bytes) - u64::from(copy.source_bytes[lane]);
-        entry.counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
+        counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
     }
 
     fn barrier_arrives(&mut self, place: Place, _barrier: u32, _lanes: u32) {

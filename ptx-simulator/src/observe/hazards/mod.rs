@@ -623,11 +623,11 @@ impl Observer for Hazards {
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position: *position };
             let address = access.addresses[lane as usize];
             let mut lane = Lane { thread, stamp, shared, outside: false };
-            if let Some((start, length)) = bounds {
-                if is_outside(address, bytes, start, length) {
-                    lane.outside = true;
-                    self.outside(lane, place.instruction, address, access.bytes);
-                }
+            if let Some((start, length)) = bounds
+                && is_outside(address, bytes, start, length)
+            {
+                lane.outside = true;
+                self.outside(lane, place.instruction, address, access.bytes);
             }
             // Constants are never written.
             if !shared && address >= CONSTANT_WINDOW {

@@ -1,0 +1,320 @@
+//! How fast? Launches recorded in a graph, contenders in rounds, the clock looked at meanwhile.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    BenchError,
+    check::{Check, Samples},
+    contender::{Contender, Hands, plan_name},
+    data::{self, Buffers, Inputs},
+    problem::Problem,
+    rounds,
+    statistics::Times,
+};
+use crate::{
+    clocks::{ClockLog, ClockSummary, Clocks},
+    device::{Device, Graph},
+};
+
+/// How long a batch of launches takes at least, so that neither the clock's grain nor the start of a graph matters.
+const BATCH: Duration = Duration::from_millis(5);
+
+/// The most launches that are recorded for a batch, if there are no more copies of the matrices than that.
+const MAX_LAUNCHES: usize = 4096;
+
+/// How long a contender is run before it is timed, in which the GPU gets up to its speed.
+const WARM_UP: Duration = Duration::from_millis(20);
+
+/// How long all rounds of a contender may take. Who is slower has fewer rounds, but these:
+const TIME: Duration = Duration::from_secs(4);
+const FEWEST_ROUNDS: usize = 3;
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rounds in which every contender has a turn.
+    pub rounds: usize,
+    /// Seed of the matrices.
+    pub seed: u64,
+    /// The second-level cache of the GPU in bytes, which the matrices' copies have to pass.
+    pub l2_bytes: u64,
+}
+
+/// What a contender did for a problem.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Who.
+    pub contender: Contender,
+    /// The kernel, if it's known: that which the library chose, for one. After a `/`, in how many parts K is split.
+    pub kernel: Option<String>,
+    /// The time of one launch; none if its product is wrong, which takes no time to speak of.
+    pub times: Option<Times>,
+    /// Launches in each batch.
+    pub launches: usize,
+    /// Whether the product is right.
+    pub check: Check,
+    /// Whether every launch gave the same bits.
+    pub reproducible: bool,
+    /// The clock while it ran.
+    pub clock: Option<ClockSummary>,
+}
+
+impl Entry {
+    /// Whether the product was right every time.
+    pub fn passed(&self) -> bool {
+        self.check.passed() && self.reproducible
+    }
+}
+
+/// What all contenders did for a problem.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The problem.
+    pub problem: Problem,
+    /// Copies of its matrices, each launch with the next.
+    pub copies: usize,
+    /// Those who can do it.
+    pub entries: Vec<Entry>,
+    /// Those who can't.
+    pub left_out: Vec<Contender>,
+}
+
+impl Measurement {
+    /// What a contender did.
+    pub fn of(&self, contender: &Contender) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.contender == *contender)
+    }
+
+    /// cuBLAS's time by that of a contender: above 1 where the contender is faster.
+    pub fn ratio(&self, contender: &Contender) -> Option<f64> {
+        let time = |contender| Some(self.of(contender)?.times?.median);
+        Some(time(&Contender::Cublas)? / time(contender)?)
+    }
+
+    /// The largest error of a contender by cuBLAS's, and the same of the root mean squares.
+    pub fn error_ratio(&self, contender: &Contender) -> Option<[f64; 2]> {
+        let (theirs, ours) = (self.of(&Contender::Cublas)?.check, self.of(contender)?.check);
+        let ratio = |ours: f64, theirs: f64| if ours == theirs { 1.0 } else { ours / theirs };
+        Some([ratio(ours.max_error, theirs.max_error), ratio(ours.rms_error, theirs.rms_error)])
+    }
+}
+
+/// Launches that can be had again: as a graph on a GPU, one by one on the simulator.
+enum Recorded<'a> {
+    Graph(Graph),
+    Calls(Box<dyn Fn() -> Result<(), BenchError> + 'a>),
+}
+
+impl<'a> Recorded<'a> {
+    fn new(device: &Device, work: impl Fn() -> Result<(), BenchError> + 'a) -> Result<Recorded<'a>, BenchError> {
+        if device.is_simulator() {
+            return Ok(Recorded::Calls(Box::new(work)));
+        }
+        // SAFETY: the matrices are in buffers that outlive 'a, and with it what is recorded here.
+        unsafe { device.record(work) }.map(Recorded::Graph)
+    }
+
+    /// How long all of them take on the device.
+    fn time(&self, device: &Device) -> Result<f64, BenchError> {
+        let mut outcome = Ok(());
+        let time = device.time(|| {
+            outcome = match self {
+                Recorded::Graph(graph) => graph.launch().map_err(BenchError::from),
+                Recorded::Calls(work) => work(),
+            };
+            Ok(())
+        })?;
+        outcome.map(|()| time.as_secs_f64())
+    }
+}
+
+/// One contender on its way through the rounds.
+struct Turn<'a> {
+    batch: Recorded<'a>,
+    launches: usize,
+    rounds: usize,
+    times: Vec<f64>,
+    spans: Vec<(Instant, Instant)>,
+}
+
+/// Checks and times contenders on a problem. `progress` is told what goes on, `1 + 2 * contenders + rounds` times.
+///
+/// # Errors
+///
+/// [`BenchError`] if memory doesn't suffice, a launch fails or cuBLAS does. A wrong product is no error: it's in the
+/// result.
+pub fn measure(
+    hands: Hands<'_>,
+    clocks: Option<&Clocks>,
+    problem: &Problem,
+    contenders: &[Contender],
+    settings: Settings,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Measurement, BenchError> {
+    let device = hands.gemm.device();
+    let (contenders, left_out): (Vec<Contender>, Vec<Contender>) =
+        contenders.iter().cloned().partition(|contender| hands.takes(contender, problem));
+    let copies = data::copies(problem, settings.l2_bytes);
+
+    progress(&format!("{problem}: matrices and reference"));
+    let inputs = Inputs::random(problem, settings.seed)?;
+    let samples = Samples::new(problem, &inputs, settings.seed);
+    let mut buffers = Buffers::new(device, problem, &inputs, copies)?;
+    drop(inputs);
+
+    let mut entries = Vec::new();
+    for contender in contenders {
+        progress(&format!("{problem}: checking {}", contender.name()));
+        entries.push(check(hands, problem, contender, &samples, &mut buffers)?);
+    }
+
+    let buffers = &RefCell::new(buffers);
+    let mut turns = Vec::new();
+    for entry in &mut entries {
+        progress(&format!("{problem}: warming up {}", entry.contender.name()));
+        let contender = entry.contender.clone();
+        let enqueue = move |launches: usize| {
+            let mut buffers = buffers.borrow_mut();
+            (0..launches).try_for_each(|index| hands.enqueue(&contender, problem, buffers.copy(index)))
+        };
+        turns.push(if entry.passed() { Some(warm_up(device, copies, enqueue, settings.rounds)?) } else { None });
+    }
+
+    let log = ClockLog::default();
+    log.during(clocks, || -> Result<(), BenchError> {
+        for round in 0..settings.rounds {
+            progress(&format!("{problem}: round {} of {}", round + 1, settings.rounds));
+            for index in rounds::order(turns.len(), round) {
+                let Some(turn) = turns[index].as_mut() else { continue };
+                if rounds::takes_part(round, turn.rounds, settings.rounds) {
+                    let start = Instant::now();
+                    turn.times.push(turn.batch.time(device)? / turn.launches as f64);
+                    turn.spans.push((start, Instant::now()));
+                }
+            }
+        }
+        Ok(())
+    })?;
+    for (entry, turn) in entries.iter_mut().zip(&turns) {
+        if let Some(turn) = turn {
+            entry.times = Times::of(&turn.times);
+            entry.launches = turn.launches;
+            entry.clock = log.within(&turn.spans);
+        }
+    }
+    Ok(Measurement { problem: *problem, copies, entries, left_out })
+}
+
+/// Has a contender do the problem in every copy, twice, and looks at the results.
+fn check(
+    hands: Hands<'_>,
+    problem: &Problem,
+    contender: Contender,
+    samples: &Samples,
+    buffers: &mut Buffers,
+) -> Result<Entry, BenchError> {
+    let mut run = || -> Result<_, BenchError> {
+        buffers.poison()?;
+        (0..buffers.copies()).try_for_each(|index| hands.enqueue(&contender, problem, buffers.copy(index)))?;
+        buffers.results()
+    };
+    let first = run()?;
+    let check = samples.check(problem, first.first());
+    let mut reproducible = first.all_are(first.first());
+    reproducible &= run()?.all_are(first.first());
+    let kernel = hands.plan(&contender, problem, buffers.copy(0))?.as_ref().map(plan_name);
+    Ok(Entry { contender, kernel, times: None, launches: 0, check, reproducible, clock: None })
+}
+
+/// Records a contender's batch and runs it until the GPU is warm.
+fn warm_up<'a>(
+    device: &Device,
+    copies: usize,
+    enqueue: impl Fn(usize) -> Result<(), BenchError> + 'a,
+    rounds: usize,
+) -> Result<Turn<'a>, BenchError> {
+    let enqueue = Rc::new(enqueue);
+    let record = |launches| {
+        let enqueue = Rc::clone(&enqueue);
+        Recorded::new(device, move || enqueue(launches))
+    };
+    // One launch with each copy; the first time is for what is done once.
+    let pass = record(copies)?;
+    pass.time(device)?;
+    let launches = launches(copies, pass.time(device)?);
+    let batch = if launches == copies { pass } else { record(launches)? };
+    let (mut time, mut total) = (0.0, 0.0);
+    while total < WARM_UP.as_secs_f64() {
+        // A clock with a coarse grain may say that no time has passed.
+        time = batch.time(device)?.max(1e-6);
+        total += time;
+    }
+    let rounds = ((TIME.as_secs_f64() / time) as usize).clamp(FEWEST_ROUNDS.min(rounds), rounds);
+    Ok(Turn { batch, launches, rounds, times: Vec::new(), spans: Vec::new() })
+}
+
+/// Launches of a batch: as often with each copy as it takes to reach [`BATCH`], `pass` being the time of once.
+fn launches(copies: usize, pass: f64) -> usize {
+    let passes = (BATCH.as_secs_f64() / pass.max(1e-6)).ceil().max(1.0) as usize;
+    copies * passes.min((MAX_LAUNCHES / copies).max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bench::contender, device::DeviceSelector, gemm::Gemm};
+
+    #[test]
+    fn a_batch_lasts_long_enough_and_uses_every_copy_equally_often() {
+        assert_eq!(launches(1, 2.6e-3), 2);
+        assert_eq!(launches(1, 0.2), 1);
+        assert_eq!(launches(9, 9.0 * 45e-6), 9 * 13);
+        assert_eq!(launches(2000, 2000.0 * 2e-6), 4000);
+        assert_eq!(launches(2000, 0.0), 4000);
+        assert_eq!(launches(4096, 1e-3), 4096);
+    }
+
+    #[test]
+    fn contenders_are_checked_and_timed_in_rounds() {
+        // On the simulator the times mean nothing, but the way is the same.
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name).unwrap().remove(0));
+        let all = [contenders.as_slice(), &[Contender::Cublas]].concat();
+        let settings = Settings { rounds: 5, seed: 7, l2_bytes: 8 << 10 };
+        let problem = Problem::new(24, 20, 28);
+        let mut steps = 0;
+        let measurement = measure(hands, None, &problem, &all, settings, &mut |_| steps += 1).unwrap();
+        assert_eq!((measurement.problem, measurement.copies), (problem, 3));
+        assert_eq!(measurement.left_out, [Contender::Cublas]);
+        assert_eq!(steps, 1 + 2 * 2 + 5);
+        for (entry, contender) in measurement.entries.iter().zip(&contenders) {
+            assert_eq!(entry.contender, *contender);
+            assert!(entry.passed() && entry.check.elements == 480, "{entry:?}");
+            let times = entry.times.unwrap();
+            assert!(times.rounds == 5 && times.median > 0.0 && entry.launches % 3 == 0, "{entry:?}");
+        }
+        assert!(measurement.entries[1].kernel.is_some());
+        assert_eq!((measurement.ratio(&contenders[0]), measurement.error_ratio(&contenders[0])), (None, None));
+    }
+
+    #[test]
+    fn who_computes_something_else_is_found_out_and_not_timed() {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        // The page to be filled in computes nothing.
+        let page = contender::by_name("exercise").unwrap().remove(0);
+        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let measurement =
+            measure(hands, None, &Problem::square(32), &[page, Contender::Chosen], settings, &mut |_| {}).unwrap();
+        let [page, chosen] = &measurement.entries[..] else { panic!("{measurement:?}") };
+        if !page.passed() {
+            assert!(page.times.is_none() && page.check.wrong > 0);
+        }
+        assert!(chosen.passed() && chosen.times.is_some());
+    }
+}

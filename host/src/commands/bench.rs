@@ -1,0 +1,168 @@
+//! Time every kernel beside cuBLAS; without a GPU, count what they cost.
+
+use std::io::Write;
+
+use anyhow::{anyhow, ensure};
+use host::{
+    bench::{self, Contender, Hands, Problem, Settings, contender, counts, data, problem},
+    clocks::Clocks,
+    device::{Device, Hardware, available_memory},
+    gemm::Gemm,
+    matrix::OutputFile,
+    report::{BenchMachine, BenchReport},
+};
+
+use super::{progress, start_workers, sweep::open_cublas, watched_simulator};
+use crate::cli::{BenchArguments, Common};
+
+/// The sizes that are counted on the simulator when nobody asks for others.
+const COUNTED_SIZES: [usize; 2] = [64, 128];
+
+pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchReport> {
+    let asked_for = problems(arguments);
+    if let Some(empty) = asked_for.iter().find(|problem| problem.is_empty()) {
+        anyhow::bail!("{empty} is an empty product, which takes no time: choose larger sizes");
+    }
+    let contenders = contenders(arguments, &asked_for)?;
+    ensure_fits(&asked_for, 0)?;
+    let csv = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
+    let svg = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
+
+    let device = Device::open(common.device())?;
+    start_workers()?;
+    let problems = |default: &[usize]| match asked_for.as_slice() {
+        [] => default.iter().copied().map(Problem::square).collect(),
+        problems => problems.to_vec(),
+    };
+    let report = match device.hardware()? {
+        None => count(arguments, &device, &problems(&COUNTED_SIZES), &contenders)?,
+        Some(hardware) => measure(arguments, device, &hardware, &problems(&problem::DEFAULT_SIZES), contenders)?,
+    };
+    if let Some(output) = csv {
+        output.write(|file| file.write_all(report.csv().as_bytes()))?;
+    }
+    if let Some(output) = svg {
+        let picture = report.picture().map_err(|error| anyhow!("cannot draw the plot: {error}"))?;
+        output.write(|file| file.write_all(picture.as_bytes()))?;
+    }
+    Ok(report)
+}
+
+/// The products that were asked for, each once, in the order of the options.
+fn problems(arguments: &BenchArguments) -> Vec<Problem> {
+    let squares = arguments.sizes.iter().copied().map(Problem::square);
+    let random = arguments.random.map(|count| problem::random(count, arguments.seed));
+    let sets = arguments.sets.iter().flat_map(|set| set.problems(arguments.seed));
+    let mut problems: Vec<Problem> = Vec::new();
+    for problem in squares.chain(arguments.shapes.iter().copied()).chain(random.into_iter().flatten()).chain(sets) {
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+/// Those who were named; if nobody was, the book's kernels too for square matrices, else the library's own choice.
+fn contenders(arguments: &BenchArguments, problems: &[Problem]) -> anyhow::Result<Vec<Contender>> {
+    let names = &arguments.kernels;
+    if names.is_empty() {
+        let squares = problems.iter().all(|problem| *problem == Problem::square(problem.m));
+        return Ok(if squares { contender::ladder() } else { vec![Contender::Chosen] });
+    }
+    let mut contenders: Vec<Contender> = Vec::new();
+    for name in names {
+        for contender in contender::by_name(name)? {
+            if !contenders.contains(&contender) {
+                contenders.push(contender);
+            }
+        }
+    }
+    Ok(contenders)
+}
+
+/// Whether there is host memory for the matrices of every problem, with as many copies as a cache of that size takes, and
+/// for what is made of them.
+fn ensure_fits(problems: &[Problem], l2_bytes: u64) -> anyhow::Result<()> {
+    let available = u128::from(available_memory());
+    for problem in problems {
+        // A, B, C's poison, and C as it came back, twice; the sampled rows and columns in f64 are beside them.
+        let copies = data::copies(problem, l2_bytes) as u128;
+        let needed = problem.bytes().saturating_mul(2).saturating_mul(copies.saturating_add(1));
+        ensure!(
+            needed <= available,
+            "{problem} needs about {needed} bytes of host memory, and {available} are available; choose smaller shapes"
+        );
+    }
+    Ok(())
+}
+
+/// Times everybody on a GPU.
+fn measure(
+    arguments: &BenchArguments,
+    device: Device,
+    hardware: &Hardware,
+    problems: &[Problem],
+    mut contenders: Vec<Contender>,
+) -> anyhow::Result<BenchReport> {
+    ensure_fits(problems, hardware.l2_bytes)?;
+    let info = device.info();
+    let gemm = Gemm::new(device);
+    let cublas = open_cublas(gemm.device())?;
+    if cublas.is_ok() {
+        contenders.push(Contender::Cublas);
+    }
+    let clocks = match &hardware.bus {
+        Some(bus) => Clocks::open(bus).map_err(|error| error.to_string()),
+        None => Err("the driver doesn't say where the GPU is".to_owned()),
+    };
+    let hands = Hands { gemm: &gemm, cublas: cublas.as_ref().ok() };
+    let rounds = usize::from(arguments.rounds);
+    let settings = Settings { rounds, seed: arguments.seed, l2_bytes: hardware.l2_bytes };
+    let steps = problems.len() * (1 + 2 * contenders.len() + rounds);
+    let measurements = progress::stepping(steps, |step| {
+        let measure = |problem| bench::measure(hands, clocks.as_ref().ok(), problem, &contenders, settings, step);
+        problems.iter().map(measure).collect::<Result<Vec<_>, _>>()
+    })?;
+
+    let max_clock = clocks.as_ref().ok().and_then(Clocks::maximum);
+    let driver = info.detail.iter().find(|(label, _)| label == "driver").map(|(_, value)| value.clone());
+    let (cublas, no_cublas) = match &cublas {
+        Ok(cublas) => (Some(cublas.description()), None),
+        Err(reason) => (None, Some(reason.clone())),
+    };
+    let machine = BenchMachine {
+        driver,
+        cublas,
+        no_cublas,
+        no_clock: clocks.err(),
+        ..BenchMachine::gpu(info.name, hardware, max_clock, rounds, arguments.seed)
+    };
+    Ok(BenchReport::measured(machine, &measurements, arguments.language.get()))
+}
+
+/// Counts what everybody costs on the simulator.
+fn count(
+    arguments: &BenchArguments,
+    device: &Device,
+    problems: &[Problem],
+    contenders: &[Contender],
+) -> anyhow::Result<BenchReport> {
+    let deepest = problems.iter().map(|problem| problem.k).max().unwrap_or(0);
+    let gemm = Gemm::new(watched_simulator(deepest));
+    let hands = Hands { gemm: &gemm, cublas: None };
+    let (mut counted, mut left_out) = (Vec::new(), Vec::new());
+    progress::stepping(problems.len() * contenders.len(), |step| -> anyhow::Result<()> {
+        for problem in problems {
+            for contender in contenders {
+                step(&format!("{problem}: simulating {}", contender.name()));
+                match counts::count(hands, contender, problem, arguments.seed)? {
+                    Some(counts) => counted.push(counts),
+                    None => left_out.push((contender.clone(), *problem)),
+                }
+            }
+        }
+        Ok(())
+    })?;
+    let machine = BenchMachine::simulator(device.info().name, arguments.seed);
+    Ok(BenchReport::counted(machine, &counted, &left_out, arguments.language.get()))
+}

@@ -1,0 +1,171 @@
+//! What can be wrong with a product, said to whoever asked for it.
+
+use crate::device::DeviceError;
+
+/// Why a product could not be computed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GemmError {
+    /// The matrices don't fit together.
+    #[error(
+        "A is {a_rows} x {a_columns} and B is {b_rows} x {b_columns}: the columns of A ({a_columns}) must equal the rows of B ({b_rows})"
+    )]
+    InnerSizesDiffer {
+        /// Rows of A, after its transposition if it has one.
+        a_rows: usize,
+        /// Columns of A.
+        a_columns: usize,
+        /// Rows of B.
+        b_rows: usize,
+        /// Columns of B.
+        b_columns: usize,
+    },
+    /// The output has another shape than the product.
+    #[error("the product is {rows} x {columns}, but C is {c_rows} x {c_columns}")]
+    OutputShape {
+        /// Rows of the product.
+        rows: usize,
+        /// Columns of the product.
+        columns: usize,
+        /// Rows of C.
+        c_rows: usize,
+        /// Columns of C.
+        c_columns: usize,
+    },
+    /// Batches of different lengths.
+    #[error(
+        "C is a batch of {c} matrices and {input} one of {count}: an input has as many as C, or a single one for all"
+    )]
+    BatchLength {
+        /// "A" or "B".
+        input: &'static str,
+        /// Its matrices.
+        count: usize,
+        /// Matrices of C.
+        c: usize,
+    },
+    /// Matrices in a list that aren't alike.
+    #[error(
+        "matrix {index} of the list differs from the first in shape, leading dimension or transposition; a list holds matrices that differ in their place only"
+    )]
+    UnequalMatrices {
+        /// The first that differs.
+        index: usize,
+    },
+    /// C shares elements with an input.
+    #[error("C overlaps {input} in device memory; kernels read their inputs while they write C")]
+    Overlap {
+        /// "A" or "B".
+        input: &'static str,
+    },
+    /// The matrices of a batch share elements.
+    #[error(
+        "the {count} matrices of C overlap: {rows} x {columns} elements with rows {leading} apart, one matrix every {stride} elements"
+    )]
+    OverlappingBatch {
+        /// Matrices in the batch.
+        count: usize,
+        /// Elements from the start of one to that of the next.
+        stride: usize,
+        /// Rows of each.
+        rows: usize,
+        /// Columns of each.
+        columns: usize,
+        /// Elements from row to row.
+        leading: usize,
+    },
+    /// Rows that overlap.
+    #[error(
+        "rows of {columns} elements can't be {leading} elements apart: the leading dimension must be {columns} or more"
+    )]
+    LeadingDimension {
+        /// Elements of a row.
+        columns: usize,
+        /// Elements from the start of one row to that of the next.
+        leading: usize,
+    },
+    /// A matrix that reaches past the end of its buffer.
+    #[error("a {rows} x {columns} matrix at element {offset} needs more than the {available} elements of its buffer")]
+    OutsideBuffer {
+        /// Where the matrix starts.
+        offset: usize,
+        /// Its rows.
+        rows: usize,
+        /// Its columns.
+        columns: usize,
+        /// Elements in the buffer.
+        available: usize,
+    },
+    /// A part of a matrix that isn't all inside it.
+    #[error("rows {rows:?}, columns {columns:?} are not inside a matrix of {inside_rows} x {inside_columns}")]
+    OutsideMatrix {
+        /// Rows of the part.
+        rows: std::ops::Range<usize>,
+        /// Columns of the part.
+        columns: std::ops::Range<usize>,
+        /// Rows of the matrix.
+        inside_rows: usize,
+        /// Columns of the matrix.
+        inside_columns: usize,
+    },
+    /// A workspace that is too small.
+    #[error("the workspace has {given} bytes and this product needs {needed}; Product::workspace_bytes tells")]
+    WorkspaceTooSmall {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes given.
+        given: u64,
+    },
+    /// A kernel of the book, which takes matrices without gaps only.
+    #[error("the kernel '{kernel}' takes row-major matrices without gaps, and {matrix} is transposed or has gaps")]
+    NotPacked {
+        /// "A", "B" or "C".
+        matrix: &'static str,
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A production kernel for matrices that lie otherwise.
+    #[error(
+        "the kernel '{kernel}' copies A and B in ways that these don't lie for (k: contiguous along K; v: across K, rows at multiples of 16 bytes; w: across K); leave the kernel to be chosen, or take one of the same tile with other letters"
+    )]
+    Layout {
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A kernel of the book, which computes plain products only.
+    #[error("the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave the kernel to be chosen")]
+    PlainOnly {
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// More blocks than a grid can have, or a size that the kernel doesn't take.
+    #[error(
+        "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or it takes multiples of its tile only (list shows the tile)"
+    )]
+    NoLaunch {
+        /// Rows of C.
+        m: usize,
+        /// Columns of C.
+        n: usize,
+        /// The inner dimension.
+        k: usize,
+        /// The kernel.
+        kernel: &'static str,
+    },
+    /// A result that doesn't fit in this machine's memory.
+    #[error("the {rows} x {columns} result needs {bytes} bytes of host memory, which are not to be had")]
+    HostMemory {
+        /// Rows of C.
+        rows: usize,
+        /// Columns of C.
+        columns: usize,
+        /// Bytes needed.
+        bytes: u128,
+    },
+    /// A batch that is a list of matrices, where only one at equal distances will do.
+    #[error("a batch that is a list of matrices can't be given to another library; take matrices at equal distances")]
+    ListedBatch,
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}

@@ -1,0 +1,389 @@
+//! From a product to launches.
+//!
+//! A [`Multiplication`] is a product whose sizes have been checked, with C's rows contiguous: where C is the transpose
+//! of such a matrix, the transposed product is computed. What needs no kernel, or only C, is settled here:
+//!
+//! * an empty C: nothing is launched;
+//! * alpha = 0 or K = 0: C = beta C, and A and B aren't read;
+//! * beta = 0: C isn't read.
+
+use std::{ops::Range, ptr, slice};
+
+use gpu_kernels::{Kernel, LaunchShape, Signature, launch::MAX_GRID_YZ};
+use kernel_common::Call;
+use production_kernels::reduce;
+
+use super::{Gemm, GemmError, Operand, matrix::Place};
+use crate::{
+    device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
+    plan::{Plan, Problem},
+};
+
+/// What one launch can take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The largest m, n and k.
+    pub(super) size: usize,
+    /// The most products.
+    pub(super) batch: usize,
+}
+
+impl Limits {
+    /// Kernels count with 32 bits. 2^30 is so large that hardly anything is cut, is a multiple of every tile, and leaves
+    /// room for what goes past an edge. A grid has so many blocks along z.
+    pub(super) const OF_KERNELS: Limits = Limits { size: 1 << 30, batch: MAX_GRID_YZ as usize };
+}
+
+/// A product that is ready to launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Multiplication<'a> {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) alpha: f32,
+    pub(super) beta: f32,
+    pub(super) a: Operand<'a>,
+    pub(super) b: Operand<'a>,
+    pub(super) c: Operand<'a>,
+    /// How many products: 1 if none of the three is a batch.
+    pub(super) count: usize,
+}
+
+impl<'a> Multiplication<'a> {
+    /// The product `alpha` `a` `b` + `beta` `c`; `None` if there is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if sizes or batches don't fit together, or something is another device's.
+    pub(super) fn new(
+        device: &Device,
+        (alpha, beta): (f32, f32),
+        a: Operand<'a>,
+        b: Operand<'a>,
+        c: Operand<'a>,
+    ) -> Result<Option<Multiplication<'a>>, GemmError> {
+        let count = c.place.count().unwrap_or(1);
+        for (input, operand) in [("A", &a), ("B", &b)] {
+            if let Some(length) = operand.place.count()
+                && length != count
+            {
+                return Err(GemmError::BatchLength { input, count: length, c: count });
+            }
+        }
+        // An empty list doesn't even know its matrices' sizes.
+        if count == 0 {
+            return Ok(None);
+        }
+        let (m, n, k) = (a.rows, b.columns, a.columns);
+        if b.rows != k {
+            return Err(GemmError::InnerSizesDiffer { a_rows: m, a_columns: k, b_rows: b.rows, b_columns: n });
+        }
+        if (c.rows, c.columns) != (m, n) {
+            return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
+        }
+        for (what, operand) in [("A", &a), ("B", &b), ("C", &c)] {
+            if !operand.is_on(device) {
+                return Err(DeviceError::OtherDevice { what }.into());
+            }
+        }
+        // Without products of A and B they aren't looked at.
+        let (alpha, k) = if alpha == 0.0 || k == 0 { (0.0, 0) } else { (alpha, k) };
+        if m == 0 || n == 0 || (k == 0 && beta == 1.0) {
+            return Ok(None);
+        }
+        let product = Multiplication { m, n, k, alpha, beta, a, b, c, count };
+        let product = if c.column_stride == 1 || n == 1 { product } else { product.transposed() };
+        let Multiplication { a, b, .. } = product;
+        Ok(Some(Multiplication { a: a.with_long_lines(), b: b.with_long_lines(), ..product }))
+    }
+
+    /// The same product as C^T = B^T A^T.
+    fn transposed(self) -> Multiplication<'a> {
+        let Multiplication { m, n, a, b, c, .. } = self;
+        Multiplication { m: n, n: m, a: b.transposed(), b: a.transposed(), c: c.transposed(), ..self }
+    }
+
+    /// What decides which kernel suits it.
+    pub(super) fn problem(&self) -> Problem {
+        problem(&self.a, &self.b, Some(&self.c), self.k, self.count, (self.alpha, self.beta))
+    }
+}
+
+/// What decides which kernel suits a product with inner dimension `k`, `count` at a time. As long as C isn't known it's
+/// taken for one without gaps.
+pub(super) fn problem(
+    a: &Operand<'_>,
+    b: &Operand<'_>,
+    c: Option<&Operand<'_>>,
+    k: usize,
+    count: usize,
+    (alpha, beta): (f32, f32),
+) -> Problem {
+    let (a, b) = (&a.with_long_lines(), &b.with_long_lines());
+    Problem {
+        m: a.rows,
+        n: b.columns,
+        k,
+        a: a.layout(),
+        b: b.layout(),
+        c_aligned: c.map_or(b.columns.is_multiple_of(4), |c| c.layout().aligned),
+        batch: count,
+        plain: (alpha == 1.0 || k == 0)
+            && beta == 0.0
+            && a.is_packed()
+            && b.is_packed()
+            && c.is_none_or(Operand::is_packed),
+    }
+}
+
+/// Takes the launches that a product comes to.
+pub(super) trait Launcher {
+    /// Launches `kernel`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`LoadedKernel::launch`].
+    unsafe fn launch(
+        &mut self,
+        kernel: &LoadedKernel,
+        shape: &LaunchShape,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), GemmError>;
+}
+
+/// Enqueues them.
+impl Launcher for &Stream {
+    unsafe fn launch(
+        &mut self,
+        kernel: &LoadedKernel,
+        shape: &LaunchShape,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), GemmError> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { kernel.launch(self, shape, arguments)? })
+    }
+}
+
+/// How to launch a product: a [`Plan`] with any kernel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manner<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) splits: u32,
+    pub(super) group: u32,
+}
+
+impl Gemm {
+    /// Launches `product` as planned, with partial sums in `workspace` or, if there is none, in the stream's own.
+    pub(super) fn launch(
+        &self,
+        product: &Multiplication<'_>,
+        plan: &Plan,
+        workspace: Option<&DeviceBuffer<f32>>,
+        mut stream: &Stream,
+    ) -> Result<(), GemmError> {
+        let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
+        let plan = &Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group };
+        if needed == 0 {
+            return self.launch_without_workspace(product, plan, &mut stream);
+        }
+        let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
+        if let Some(buffer) = workspace {
+            if !buffer.is_on(self.device()) {
+                return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
+            }
+            if needed > buffer.len() as u128 {
+                return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
+            }
+            return self.launch_call(product, plan, Some(buffer.address()), &mut stream);
+        }
+        // Held until all launches are enqueued: another thread's must not come between those that write the sums and
+        // those that read them.
+        let mut scratch = stream.scratch();
+        let elements = usize::try_from(needed).unwrap_or(usize::MAX);
+        let address = scratch.at_least(stream, elements)?;
+        self.launch_call(product, plan, Some(address), &mut stream)
+    }
+
+    /// Launches `product` with a kernel of either signature that needs no workspace.
+    pub(super) fn launch_without_workspace(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        match manner.kernel.signature {
+            Signature::Plain => self.launch_plain(product, manner.kernel, launcher),
+            Signature::Call => self.launch_call(product, manner, None, launcher),
+        }
+    }
+
+    /// Launches `product` with a general kernel, piece by piece where its sizes or its batch don't fit into one launch.
+    fn launch_call(
+        &self,
+        product: &Multiplication<'_>,
+        plan: &Manner<'_>,
+        workspace: Option<u64>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        let Multiplication { m, n, k, a, b, c, count, .. } = *product;
+        let Limits { size, batch } = self.limits;
+        if m.max(n).max(k) <= size {
+            return pieces(count, batch).try_for_each(|batch| {
+                let [a, b, c] = [a, b, c].map(|operand| operand.from_product(batch.start));
+                let piece = Multiplication { a, b, c, count: batch.len(), ..*product };
+                self.launch_piece(&piece, plan, workspace, launcher)
+            });
+        }
+        // One product of the batch after the other, since addresses in a list can't be moved to a piece.
+        for index in 0..count {
+            for rows in pieces(m, size) {
+                for columns in pieces(n, size) {
+                    for places in pieces(k, size) {
+                        let piece = Multiplication {
+                            m: rows.len(),
+                            n: columns.len(),
+                            k: places.len(),
+                            // What the pieces of K before this one have left is in C.
+                            beta: if places.start == 0 { product.beta } else { 1.0 },
+                            a: a.part(index, rows.clone(), places.clone()),
+                            b: b.part(index, places, columns.clone()),
+                            c: c.part(index, rows.clone(), columns.clone()),
+                            count: 1,
+                            ..*product
+                        };
+                        self.launch_piece(&piece, plan, workspace, launcher)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
+    /// as one launch takes.
+    pub(super) fn workspace_elements(&self, plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
+        let Limits { size, batch } = self.limits;
+        let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
+        if splits == 1 {
+            return 0;
+        }
+        let at_once = if m.max(n).max(k) <= size { count.min(batch) } else { 1 };
+        u128::from(splits) * m.min(size) as u128 * n.min(size) as u128 * at_once as u128
+    }
+
+    /// Launches a product that one launch can take, or two if K is split.
+    fn launch_piece(
+        &self,
+        product: &Multiplication<'_>,
+        plan: &Manner<'_>,
+        workspace: Option<u64>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
+        let kernel = plan.kernel;
+        let (k_per_split, splits) = split(kernel, plan.splits, k);
+        let batched = |shape: Option<LaunchShape>, splits: u32| {
+            let shape = shape.ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+            Ok::<_, GemmError>(LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape })
+        };
+        let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
+            [a, b, c].map(|operand| match operand.place {
+                Place::One(address) => (address, 0, 0),
+                Place::Strided { address, stride, .. } => (address, 0, stride as u64),
+                Place::Listed { addresses, .. } => (0, addresses, 0),
+            });
+        let call = Call {
+            a: pointer(a_first),
+            b: pointer(b_first),
+            c: pointer::<f32>(c_first).cast_mut(),
+            a_list: pointer(a_list),
+            b_list: pointer(b_list),
+            c_list: pointer(c_list),
+            workspace: pointer::<f32>(workspace.unwrap_or(0)).cast_mut(),
+            a_row: a.row_stride as u64,
+            a_column: a.column_stride as u64,
+            b_row: b.row_stride as u64,
+            b_column: b.column_stride as u64,
+            c_row: c.row_stride as u64,
+            a_batch,
+            b_batch,
+            c_batch,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            k_per_split,
+            group: plan.group.max(1),
+            alpha,
+            beta,
+            reserved: 0,
+        };
+        let mut launch = |kernel: &Kernel, shape: &LaunchShape, call: &Call| {
+            let loaded = self.loaded_kernel(kernel)?;
+            // SAFETY: the kernel takes a Call, which says where the matrices are, and they lie as it wants them. The views
+            // were checked to be inside their buffers, C's apart from each other and from all that may be read meanwhile;
+            // the buffers outlive this call and, freed after what is enqueued, the launch. The workspace has room for all
+            // splits of all products.
+            unsafe { launcher.launch(&loaded, shape, &[Argument::Bytes(bytes_of(call))]) }
+        };
+        let reduction = |splits: u32| batched(reduce::launch_shape(m, n, splits), 1);
+        if k == 0 && kernel.architecture >= reduce::KERNEL.architecture {
+            // C = beta C is what the sums of no splits come to.
+            return launch(&reduce::KERNEL, &reduction(0)?, &Call { k_per_split: 0, ..call });
+        }
+        launch(kernel, &batched((kernel.launch_shape)(m, n, k), splits)?, &call)?;
+        if splits > 1 {
+            launch(&reduce::KERNEL, &reduction(splits)?, &Call { k_per_split: splits, ..call })?;
+        }
+        Ok(())
+    }
+
+    /// Launches `product` with a kernel of the book, once for every matrix of a batch.
+    fn launch_plain(
+        &self,
+        product: &Multiplication<'_>,
+        kernel: &Kernel,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        let Multiplication { m, n, k, a, b, c, .. } = *product;
+        if let Some((matrix, _)) = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed())
+        {
+            return Err(GemmError::NotPacked { matrix, kernel: kernel.name });
+        }
+        if product.beta != 0.0 || (product.alpha != 1.0 && k > 0) {
+            return Err(GemmError::PlainOnly { kernel: kernel.name });
+        }
+        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+        let loaded = self.loaded_kernel(kernel)?;
+        for index in 0..product.count {
+            let [a, b, c] = [&a, &b, &c].map(|operand| Argument::Pointer(operand.place.address(index)));
+            let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
+            // SAFETY: every kernel of the book takes (a, b, c, m, n, k) and, launched with its own shape, stays inside
+            // the m x k, k x n and m x n elements at a, b and c; they have no gaps, and the views were checked to lie
+            // inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
+            unsafe { launcher.launch(&loaded, &shape, &[a, b, c, m, n, k])? };
+        }
+        Ok(())
+    }
+}
+
+/// How much of K each split takes and how many splits that makes, none of them empty.
+fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
+    let step = kernel.tile.k as usize;
+    let per_split = k.div_ceil(splits.max(1) as usize).next_multiple_of(step).max(step);
+    (per_split as u32, k.div_ceil(per_split).max(1) as u32)
+}
+
+/// The pieces of at most `most` into which `length` is cut; one that is empty if there is nothing to cut.
+fn pieces(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..length.div_ceil(most).max(1)).map(move |piece| piece * most..length.min((piece + 1) * most))
+}
+
+fn pointer<T>(address: u64) -> *const T {
+    ptr::without_provenance(address as usize)
+}
+
+/// A call as kernels read it.
+fn bytes_of(call: &Call) -> &[u8] {
+    // SAFETY: a Call has no padding, so that every byte of it is set; the bytes live as long as it does.
+    unsafe { slice::from_raw_parts(ptr::from_ref(call).cast(), size_of::<Call>()) }
+}

@@ -1,0 +1,152 @@
+//! The library call: C = alpha op(A) op(B) + beta C on a device.
+//!
+//! [`Gemm::product`] is the call for matrices in device memory, [`Gemm::multiply`] and [`Gemm::general_mat_mul`] are those
+//! for matrices in host memory. Which kernel runs is for [`plan`](crate::plan) to say. [`Gemm::enqueue`] launches a
+//! kernel of the book by name, for whoever compares or watches kernels.
+//!
+//! | file | job |
+//! |---|---|
+//! | `matrix.rs` | matrices and batches in device memory |
+//! | `product.rs` | the call |
+//! | `launch.rs` | from a product to launches |
+//! | `host.rs` | matrices in host memory |
+//! | `blas.rs` | a product as other libraries are told of it |
+//! | `book.rs` | launches of the book's kernels |
+//! | `error.rs` | what can be wrong |
+
+mod blas;
+mod book;
+mod error;
+mod host;
+mod launch;
+mod matrix;
+mod product;
+
+use std::{
+    borrow::Cow,
+    sync::{Mutex, PoisonError, RwLock},
+};
+
+use gpu_kernels::Kernel;
+
+pub(crate) use self::blas::{BlasMatrix, BlasProduct};
+pub use self::{
+    error::GemmError,
+    host::{HostProduct, TimedProduct, Timing},
+    matrix::{
+        DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
+    },
+    product::Product,
+};
+use launch::Limits;
+
+use crate::{
+    device::{Device, LoadedKernel, ModuleId},
+    plan::{self, Plan, Problem},
+    ptx,
+};
+
+/// Matrix products on one device. A kernel is loaded when it is first used.
+#[derive(Debug)]
+pub struct Gemm {
+    device: Device,
+    /// The module that holds all kernels, if it isn't this build's own.
+    ptx: Option<String>,
+    loaded: RwLock<Loaded>,
+    /// The last few plans.
+    recent: Mutex<Vec<(Problem, Plan)>>,
+    /// What is too large for one launch.
+    limits: Limits,
+}
+
+/// How many plans are remembered: as many kinds of products as a program alternates between.
+const RECENT: usize = 16;
+
+/// What has been loaded so far.
+#[derive(Debug, Default)]
+struct Loaded {
+    /// The caller's module.
+    module: Option<ModuleId>,
+    /// Kernels by their entries.
+    kernels: Vec<(&'static str, LoadedKernel)>,
+}
+
+impl Gemm {
+    /// Prepares products on `device`.
+    pub fn new(device: Device) -> Gemm {
+        let (loaded, recent) = (RwLock::default(), Mutex::default());
+        Gemm { device, ptx: None, loaded, recent, limits: Limits::OF_KERNELS }
+    }
+
+    /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
+    ///
+    /// # Safety
+    ///
+    /// The kernels that are launched must be in that module, take what those of this build take, and keep to the
+    /// matrices, unless the device is the simulator.
+    pub unsafe fn from_ptx(device: Device, ptx: String) -> Gemm {
+        Gemm { ptx: Some(ptx), ..Gemm::new(device) }
+    }
+
+    /// The PTX module that is loaded for a kernel: the caller's, or one with that kernel alone.
+    pub fn ptx(&self, kernel: &Kernel) -> Cow<'_, str> {
+        let own =
+            || ptx::of_entry(kernel.entry).expect("every kernel of the lists is in a module of this build").into();
+        self.ptx.as_deref().map_or_else(own, Cow::Borrowed)
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Loads `kernel` ahead of its first product, which would otherwise do it.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if the device rejects it.
+    pub fn load(&self, kernel: &Kernel) -> Result<(), GemmError> {
+        self.loaded_kernel(kernel).map(|_| ())
+    }
+
+    fn loaded_kernel(&self, kernel: &Kernel) -> Result<LoadedKernel, GemmError> {
+        let entry = kernel.entry;
+        let known = |loaded: &Loaded| loaded.kernels.iter().find(|(known, _)| *known == entry).cloned();
+        if let Some((_, kernel)) = known(&self.loaded.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(kernel);
+        }
+        let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been first.
+        if let Some((_, kernel)) = known(&loaded) {
+            return Ok(kernel);
+        }
+        // A module of the caller's is loaded once for all kernels.
+        let module = match loaded.module.filter(|_| self.ptx.is_some()) {
+            Some(module) => module,
+            None => self.device.load_module(&self.ptx(kernel))?,
+        };
+        loaded.module = Some(module);
+        let kernel = self.device.kernel(module, entry)?;
+        loaded.kernels.push((entry, kernel.clone()));
+        Ok(kernel)
+    }
+
+    /// The plan for a product whose caller has none.
+    fn plan(&self, problem: &Problem) -> Plan {
+        let plan = || plan::plan(problem, self.device.machine());
+        // Who would have to wait is faster with a new plan.
+        let Ok(mut recent) = self.recent.try_lock() else { return plan() };
+        if let Some((_, plan)) = recent.iter().find(|(known, _)| known == problem) {
+            return *plan;
+        }
+        let plan = plan();
+        if recent.len() == RECENT {
+            recent.remove(0);
+        }
+        recent.push((*problem, plan));
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests;

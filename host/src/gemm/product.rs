@@ -1,0 +1,155 @@
+//! The call for matrices in device memory.
+
+use super::{
+    Gemm, GemmError, Operand, Output,
+    launch::{self, Multiplication},
+};
+use crate::{
+    device::{DeviceBuffer, Stream},
+    plan::{self, Plan, Problem},
+};
+
+/// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
+///
+/// A and B are transposed by giving their [`transposed`](super::DeviceMatrix::transposed) views.
+#[derive(Debug)]
+#[must_use = "nothing is computed before enqueue_into"]
+pub struct Product<'a> {
+    gemm: &'a Gemm,
+    a: Operand<'a>,
+    b: Operand<'a>,
+    alpha: f32,
+    beta: f32,
+    stream: Option<&'a Stream>,
+    workspace: Option<&'a mut DeviceBuffer<f32>>,
+    plan: Option<Plan>,
+}
+
+impl Gemm {
+    /// The product of `a` and `b`, each a matrix or a batch of matrices in device memory. One matrix beside a batch goes
+    /// with each of the batch.
+    ///
+    /// ```
+    /// use host::{device::{Device, DeviceSelector}, gemm::Gemm};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gemm = Gemm::new(Device::open(DeviceSelector::Auto)?);
+    /// let device = gemm.device();
+    /// let a = device.upload(&[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let b = device.upload(&[1.0f32, 0.0, 0.0, 1.0])?;
+    /// let mut c = device.upload(&[10.0f32; 4])?;
+    /// // C = 2 A^T B + C
+    /// gemm.product(a.matrix(2, 2)?.transposed(), b.matrix(2, 2)?)
+    ///     .alpha(2.0)
+    ///     .beta(1.0)
+    ///     .enqueue_into(c.matrix_mut(2, 2)?)?;
+    /// assert_eq!(c.download()?, [12.0, 16.0, 14.0, 18.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn product<'a>(&'a self, a: impl Into<Operand<'a>>, b: impl Into<Operand<'a>>) -> Product<'a> {
+        let (a, b) = (a.into(), b.into());
+        Product { gemm: self, a, b, alpha: 1.0, beta: 0.0, stream: None, workspace: None, plan: None }
+    }
+}
+
+impl<'a> Product<'a> {
+    /// What A B is multiplied with; 1 if not said. With 0, A and B aren't read.
+    pub fn alpha(self, alpha: f32) -> Product<'a> {
+        Product { alpha, ..self }
+    }
+
+    /// What C is multiplied with before A B is added to it; 0 if not said, and then C isn't read: a NaN that was in it
+    /// doesn't stay.
+    pub fn beta(self, beta: f32) -> Product<'a> {
+        Product { beta, ..self }
+    }
+
+    /// The stream to enqueue it on; the device's own if not said.
+    pub fn on(self, stream: &'a Stream) -> Product<'a> {
+        Product { stream: Some(stream), ..self }
+    }
+
+    /// Memory for partial sums, at least [`workspace_bytes`](Product::workspace_bytes) of it.
+    ///
+    /// Without it the stream's own is used, which grows when a product needs more than any before it on that stream: that
+    /// call allocates. The buffer may be used for the next product on the same stream at once, and on another when that
+    /// has waited for this one.
+    pub fn workspace(self, workspace: &'a mut DeviceBuffer<f32>) -> Product<'a> {
+        Product { workspace: Some(workspace), ..self }
+    }
+
+    /// How to compute it, instead of as [`plan`](crate::plan) would. Of a production kernel that doesn't suit the matrices'
+    /// layout, the one of the same shape that does is taken.
+    pub fn with_plan(self, plan: Plan) -> Product<'a> {
+        Product { plan: Some(plan), ..self }
+    }
+
+    /// How it will be computed if C is an m x n matrix with contiguous rows, or a batch of them.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
+    pub fn plan(&self) -> Result<Plan, GemmError> {
+        let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
+        Ok(self.plan.unwrap_or_else(|| self.gemm.plan(&problem)))
+    }
+
+    /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
+    pub fn workspace_bytes(&self) -> Result<u64, GemmError> {
+        let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
+        let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
+            let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
+            // C isn't known yet; the plan may depend on how it lies.
+            let plans = [false, true].map(|c_aligned| self.gemm.plan(&Problem { c_aligned, ..problem }));
+            let elements = |plan| self.gemm.workspace_elements(plan, m, n, k, count);
+            let elements = self.plan.iter().chain(&plans).take(if self.plan.is_some() { 1 } else { 2 }).map(elements);
+            elements.max().unwrap_or(0) * size_of::<f32>() as u128
+        };
+        let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
+        Ok(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+
+    fn k(&self) -> Result<usize, GemmError> {
+        let (a, b) = (&self.a, &self.b);
+        if a.columns == b.rows {
+            return Ok(a.columns);
+        }
+        Err(GemmError::InnerSizesDiffer { a_rows: a.rows, a_columns: a.columns, b_rows: b.rows, b_columns: b.columns })
+    }
+
+    /// The length of the batch, as far as A and B tell.
+    fn count(&self) -> Result<usize, GemmError> {
+        match (self.a.place.count(), self.b.place.count()) {
+            (Some(a), Some(b)) if a != b => Err(GemmError::BatchLength { input: "A", count: a, c: b }),
+            (a, b) => Ok(a.or(b).unwrap_or(1)),
+        }
+    }
+
+    /// Enqueues it to write `c` and returns without waiting for it.
+    ///
+    /// Nothing is allocated (but see [`workspace`](Product::workspace), and the first use of a kernel, which loads it)
+    /// and the device isn't waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError`] if the shapes don't fit together, something is another device's, or the launch fails. What goes wrong
+    /// on the device later is reported by the next call that looks, such as [`Stream::synchronise`].
+    pub fn enqueue_into<'c>(self, c: impl Into<Output<'c>>) -> Result<(), GemmError> {
+        let Product { gemm, a, b, alpha, beta, stream, workspace, plan } = self;
+        let Some(product) = Multiplication::new(gemm.device(), (alpha, beta), a, b, c.into().0)? else {
+            return Ok(());
+        };
+        let problem = product.problem();
+        let plan = match plan {
+            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            None => gemm.plan(&problem),
+        };
+        let stream = stream.unwrap_or(gemm.device().default_stream());
+        gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
+    }
+}

@@ -1,0 +1,548 @@
+//! The library call computes C = alpha op(A) op(B) + beta C for every shape, layout and batch, on every device, and says
+//! what doesn't fit.
+
+mod common;
+
+use gpu_kernels::general_tiled;
+use host::{
+    device::{Device, DeviceBuffer, DeviceError, DeviceSelector},
+    gemm::{
+        DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, Gemm, GemmError, MatrixList, MatrixListMut,
+    },
+    matrix,
+    plan::Plan,
+    verify::{self, Order},
+};
+use ndarray::{Array2, ArrayView2, ShapeBuilder, array, s};
+use production_kernels::FAMILIES;
+use proptest::prelude::*;
+
+/// What buffers hold where no matrix is: a NaN that is in no input, so that reading it shows in the product.
+const GUARD: f32 = f32::from_bits(0x7fc0_dead);
+
+fn gemms() -> Vec<Gemm> {
+    common::devices().into_iter().map(Gemm::new).collect()
+}
+
+fn simulated() -> Gemm {
+    Gemm::new(Device::open(DeviceSelector::Simulator).unwrap())
+}
+
+fn assert_bits(got: &[f32], expected: &[f32]) {
+    let bits = |elements: &[f32]| elements.iter().map(|element| element.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(got), bits(expected));
+}
+
+/// How an operand lies in its buffer.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Elements before it.
+    offset: usize,
+    /// Elements between rows.
+    gap: usize,
+    /// Elements between matrices of a batch.
+    between: usize,
+    /// Whether memory holds the transpose of what is meant.
+    transposed: bool,
+}
+
+/// Matrices of one shape as they lie in a buffer, with guard values everywhere else.
+struct Stored {
+    place: Place,
+    /// Rows and columns in memory.
+    rows: usize,
+    columns: usize,
+    matrices: Vec<Array2<f32>>,
+    elements: Vec<f32>,
+}
+
+impl Stored {
+    fn new(place: Place, (rows, columns): (usize, usize), matrices: Vec<Array2<f32>>) -> Stored {
+        let (rows, columns) = if place.transposed { (columns, rows) } else { (rows, columns) };
+        let mut stored = Stored { place, rows, columns, matrices: Vec::new(), elements: Vec::new() };
+        stored.elements = vec![GUARD; place.offset + stored.stride() * matrices.len() + 3];
+        for (index, matrix) in matrices.iter().enumerate() {
+            let matrix = if place.transposed { matrix.t() } else { matrix.view() };
+            for ((row, column), &element) in matrix.indexed_iter() {
+                let at = stored.at(index, row, column);
+                stored.elements[at] = element;
+            }
+        }
+        stored.matrices = matrices;
+        stored
+    }
+
+    fn leading(&self) -> usize {
+        self.columns + self.place.gap
+    }
+
+    fn stride(&self) -> usize {
+        self.rows * self.leading() + self.place.between
+    }
+
+    fn at(&self, index: usize, row: usize, column: usize) -> usize {
+        self.place.offset + index * self.stride() + row * self.leading() + column
+    }
+
+    /// Matrix `index` of `elements`, as it is meant.
+    fn read(&self, elements: &[f32], index: usize) -> Array2<f32> {
+        let matrix =
+            Array2::from_shape_fn((self.rows, self.columns), |(row, column)| elements[self.at(index, row, column)]);
+        if self.place.transposed { matrix.reversed_axes() } else { matrix }
+    }
+
+    /// `elements` with the matrices taken out.
+    fn around(&self, elements: &[f32]) -> Vec<f32> {
+        let mut around = elements.to_vec();
+        for index in 0..self.matrices.len() {
+            for row in 0..self.rows {
+                for column in 0..self.columns {
+                    around[self.at(index, row, column)] = GUARD;
+                }
+            }
+        }
+        around
+    }
+
+    fn matrix<'a>(&self, buffer: &'a DeviceBuffer<f32>, index: usize) -> DeviceMatrix<'a> {
+        let offset = self.at(index, 0, 0);
+        let matrix = DeviceMatrix::with_leading(buffer, offset, self.rows, self.columns, self.leading()).unwrap();
+        if self.place.transposed { matrix.transposed() } else { matrix }
+    }
+
+    fn batch<'a>(&self, buffer: &'a DeviceBuffer<f32>) -> DeviceMatrices<'a> {
+        let (count, rows, columns) = (self.matrices.len(), self.rows, self.columns);
+        let steps = [count, self.stride()];
+        let batch = DeviceMatrices::with_strides(buffer, self.place.offset, steps, rows, columns, self.leading());
+        if self.place.transposed { batch.unwrap().transposed() } else { batch.unwrap() }
+    }
+
+    fn matrix_mut<'a>(&self, buffer: &'a mut DeviceBuffer<f32>) -> DeviceMatrixMut<'a> {
+        let offset = self.at(0, 0, 0);
+        let matrix = DeviceMatrixMut::with_leading(buffer, offset, self.rows, self.columns, self.leading()).unwrap();
+        if self.place.transposed { matrix.transposed() } else { matrix }
+    }
+
+    fn batch_mut<'a>(&self, buffer: &'a mut DeviceBuffer<f32>) -> DeviceMatricesMut<'a> {
+        let (count, rows, columns) = (self.matrices.len(), self.rows, self.columns);
+        let steps = [count, self.stride()];
+        let batch = DeviceMatricesMut::with_strides(buffer, self.place.offset, steps, rows, columns, self.leading());
+        if self.place.transposed { batch.unwrap().transposed() } else { batch.unwrap() }
+    }
+
+    /// Each matrix to write, by cutting the buffer up.
+    fn list_mut<'a>(&self, device: &Device, buffer: &'a mut DeviceBuffer<f32>) -> MatrixListMut<'a> {
+        // Without elements between them the matrices are one tall matrix.
+        let mut rest = DeviceMatrixMut::with_leading(
+            buffer,
+            self.place.offset,
+            self.matrices.len() * self.rows,
+            self.columns,
+            self.leading(),
+        )
+        .unwrap();
+        let mut matrices = Vec::new();
+        for _ in &self.matrices {
+            let (matrix, others) = rest.split_at_row(self.rows).unwrap();
+            matrices.push(if self.place.transposed { matrix.transposed() } else { matrix });
+            rest = others;
+        }
+        MatrixListMut::new(device, matrices).unwrap()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Batch {
+    None,
+    Strided,
+    Listed,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    m: usize,
+    n: usize,
+    k: usize,
+    alpha: f32,
+    beta: f32,
+    places: [Place; 3],
+    batch: Batch,
+    count: usize,
+    /// Whether A and B are one matrix for the whole batch.
+    shared: [bool; 2],
+    seed: u64,
+}
+
+fn size() -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 1..70usize, 2 => Just(64usize), 1 => Just(0usize), 1 => Just(1usize), 1 => 100..150usize]
+}
+
+fn factor() -> impl Strategy<Value = f32> {
+    prop::sample::select(vec![0.0f32, 1.0, 1.0, -1.0, 2.5, -0.125])
+}
+
+fn place() -> impl Strategy<Value = Place> {
+    (
+        prop::sample::select(vec![0usize, 0, 4, 1, 3]),
+        prop::sample::select(vec![0usize, 0, 4, 1, 7]),
+        0..5usize,
+        any::<bool>(),
+    )
+        .prop_map(|(offset, gap, between, transposed)| Place { offset, gap, between, transposed })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let batch = prop::sample::select(vec![Batch::None, Batch::None, Batch::Strided, Batch::Listed]);
+    (
+        (size(), size(), size(), factor(), factor()),
+        (place(), place(), place(), batch, 0..4usize, any::<[bool; 2]>(), any::<u64>()),
+    )
+        .prop_map(|((m, n, k, alpha, beta), (a, b, mut c, batch, count, shared, seed))| {
+            if batch == Batch::Listed {
+                c.between = 0;
+            }
+            let count = if batch == Batch::None { 1 } else { count };
+            Case { m, n, k, alpha, beta, places: [a, b, c], batch, count, shared, seed }
+        })
+}
+
+/// Computes the case, as `plan` says or as the library likes, and compares every element.
+fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) {
+    let Case { m, n, k, alpha, beta, places, batch, count, shared, seed } = case.clone();
+    let device = gemm.device();
+    let matrices = |number: u64, count: usize, (rows, columns): (usize, usize)| -> Vec<_> {
+        (0..count as u64).map(|index| matrix::random_normal(rows, columns, seed ^ (number << 8 | index))).collect()
+    };
+    let counts = shared.map(|shared| if shared || batch == Batch::None { 1 } else { count });
+    let a = Stored::new(places[0], (m, k), matrices(1, counts[0], (m, k)));
+    let b = Stored::new(places[1], (k, n), matrices(2, counts[1], (k, n)));
+    let before = match beta {
+        // Not to be read.
+        0.0 => vec![Array2::from_elem((m, n), f32::NAN); count],
+        _ => matrices(3, count, (m, n)),
+    };
+    let c = Stored::new(places[2], (m, n), before);
+    let [a_buffer, b_buffer, mut c_buffer] = [&a, &b, &c].map(|stored| device.upload(&stored.elements).unwrap());
+
+    let [a_list, b_list] = [(&a, &a_buffer), (&b, &b_buffer)].map(|(stored, buffer)| {
+        let matrices: Vec<_> = (0..stored.matrices.len()).map(|index| stored.matrix(buffer, index)).collect();
+        MatrixList::new(device, &matrices).unwrap()
+    });
+    let product = match (batch, shared) {
+        (Batch::None, _) | (_, [true, true]) => gemm.product(a.matrix(&a_buffer, 0), b.matrix(&b_buffer, 0)),
+        (Batch::Strided, [false, false]) => gemm.product(a.batch(&a_buffer), b.batch(&b_buffer)),
+        (Batch::Strided, [true, false]) => gemm.product(a.matrix(&a_buffer, 0), b.batch(&b_buffer)),
+        // Lists and strides may be mixed.
+        (_, [false, true]) => gemm.product(a.batch(&a_buffer), b.matrix(&b_buffer, 0)),
+        (Batch::Listed, [false, false]) => gemm.product(&a_list, &b_list),
+        (Batch::Listed, [true, false]) => gemm.product(a.matrix(&a_buffer, 0), &b_list),
+    };
+    let mut product = product.alpha(alpha).beta(beta);
+    if let Some(plan) = plan {
+        product = product.with_plan(plan);
+    }
+    match batch {
+        Batch::None => product.enqueue_into(c.matrix_mut(&mut c_buffer)).unwrap(),
+        Batch::Strided => product.enqueue_into(c.batch_mut(&mut c_buffer)).unwrap(),
+        Batch::Listed => product.enqueue_into(&mut c.list_mut(device, &mut c_buffer)).unwrap(),
+    }
+
+    let elements = c_buffer.download().unwrap();
+    assert_bits(&c.around(&elements), &c.around(&c.elements));
+    assert_bits(&a_buffer.download().unwrap(), &a.elements);
+    assert_bits(&b_buffer.download().unwrap(), &b.elements);
+    for index in 0..count {
+        let [a, b] = [&a, &b].map(|stored| stored.matrices[if stored.matrices.len() == 1 { 0 } else { index }].view());
+        let reference = verify::reference_in(Order::Any, a, b).scaled(alpha, beta, Some(c.matrices[index].view()));
+        let verification = verify::compare(c.read(&elements, index).view(), &reference);
+        assert!(verification.passed(), "matrix {index}: {verification:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_product_that_blas_knows_is_right_and_nothing_else_is_touched(case in case()) {
+        for gemm in gemms() {
+            check(&gemm, &case, None);
+        }
+    }
+}
+
+/// A kernel that takes everything, and how often K is split for it.
+fn plan() -> impl Strategy<Value = Plan> {
+    let kernels = FAMILIES.iter().map(|family| (&family.kernels[0], true)).chain([(&general_tiled::KERNEL, false)]);
+    let kernels: Vec<_> = kernels.collect();
+    (prop::sample::select(kernels), prop::sample::select(vec![1u32, 1, 2, 3, 7, 40]), 1..9u32).prop_map(
+        |((kernel, can_be_split), splits, group)| Plan { kernel, splits: if can_be_split { splits } else { 1 }, group },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_general_kernel_is_right_for_every_product(case in case(), plan in plan(), deep in prop::bool::weighted(0.2)) {
+        let case = if deep { Case { k: 10 * case.k, ..case } } else { case };
+        for gemm in gemms() {
+            check(&gemm, &case, Some(plan));
+        }
+    }
+}
+
+#[test]
+fn an_input_is_not_read_where_it_does_not_count() {
+    for gemm in gemms() {
+        let device = gemm.device();
+        let nan = device.upload(&[f32::NAN; 6]).unwrap();
+        let ones = device.upload(&[1.0f32; 6]).unwrap();
+        let mut c = device.upload(&[3.0f32; 4]).unwrap();
+        let (a, b) = (nan.matrix(2, 3).unwrap(), nan.matrix(3, 2).unwrap());
+        // alpha = 0: neither A nor B.
+        gemm.product(a, b).alpha(0.0).beta(2.0).enqueue_into(c.matrix_mut(2, 2).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [6.0; 4]);
+        // K = 0, whatever alpha is.
+        let (a, b) = (nan.matrix(2, 0).unwrap(), nan.matrix(0, 2).unwrap());
+        gemm.product(a, b).alpha(f32::NAN).beta(0.5).enqueue_into(c.matrix_mut(2, 2).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [3.0; 4]);
+        gemm.product(a, b).enqueue_into(c.matrix_mut(2, 2).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [0.0; 4]);
+        // beta = 0: not C.
+        let mut c = device.upload(&[f32::NAN, f32::INFINITY, f32::NAN, f32::NAN]).unwrap();
+        let (a, b) = (ones.matrix(2, 3).unwrap(), ones.matrix(3, 2).unwrap());
+        gemm.product(a, b).beta(0.0).enqueue_into(c.matrix_mut(2, 2).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [3.0; 4]);
+        let mut c = device.upload(&[f32::NAN; 4]).unwrap();
+        gemm.product(a, b).alpha(0.0).enqueue_into(c.matrix_mut(2, 2).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [0.0; 4]);
+    }
+}
+
+#[test]
+fn what_is_not_finite_goes_through_alpha_and_beta_as_ieee_says() {
+    let (nan, infinity) = (f32::NAN, f32::INFINITY);
+    for gemm in gemms() {
+        let device = gemm.device();
+        let a = device.upload(&[1.0, infinity, nan, -1.0f32]).unwrap();
+        let b = device.upload(&[1.0f32, 0.0]).unwrap();
+        let mut c = device.upload(&[infinity, 1.0, 1.0, 1.0, 1.0, nan, -infinity, 1.0f32]).unwrap();
+        let product = gemm.product(a.matrix(4, 1).unwrap(), b.matrix(1, 2).unwrap());
+        product.alpha(-2.0).beta(1.0).enqueue_into(c.matrix_mut(4, 2).unwrap()).unwrap();
+        let expected = [infinity, 1.0, -infinity, nan, nan, nan, -infinity, 1.0];
+        for (got, expected) in c.download().unwrap().into_iter().zip(expected) {
+            assert!(got == expected || got.is_nan() && expected.is_nan(), "{got} instead of {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_same_product_has_the_same_bits_every_time_and_on_every_stream() {
+    for gemm in gemms() {
+        let device = gemm.device();
+        let (m, n, k) = (33, 20, 4000);
+        let a = device.upload(matrix::random_normal(m, k, 1).as_slice().unwrap()).unwrap();
+        let b = device.upload(matrix::random_normal(k, n, 2).as_slice().unwrap()).unwrap();
+        let streams = [device.default_stream().clone(), device.new_stream().unwrap()];
+        let results = [0, 1, 0, 1].map(|stream: usize| {
+            let mut c = device.allocate::<f32>(m * n).unwrap();
+            let product = gemm.product(a.matrix(m, k).unwrap(), b.matrix(k, n).unwrap()).alpha(1.5);
+            product.on(&streams[stream]).enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap();
+            c.download().unwrap()
+        });
+        for result in &results[1..] {
+            assert_bits(result, &results[0]);
+        }
+    }
+}
+
+#[test]
+fn a_product_on_another_stream_waits_for_the_event_it_is_given() {
+    for gemm in gemms() {
+        let device = gemm.device();
+        let (first, second) = (device.new_stream().unwrap(), device.new_stream().unwrap());
+        let size = 96;
+        let identity = device.upload(Array2::<f32>::eye(size).as_slice().unwrap()).unwrap();
+        let elements = matrix::random_normal(size, size, 3);
+        let mut chain: Vec<_> = (0..6).map(|_| device.upload(&vec![f32::NAN; size * size]).unwrap()).collect();
+        chain[0] = device.upload(elements.as_slice().unwrap()).unwrap();
+        for link in 1..chain.len() {
+            let (done, rest) = chain.split_at_mut(link);
+            let (this, other) = if link % 2 == 0 { (&first, &second) } else { (&second, &first) };
+            let product =
+                gemm.product(done[link - 1].matrix(size, size).unwrap(), identity.matrix(size, size).unwrap());
+            product.on(this).enqueue_into(rest[0].matrix_mut(size, size).unwrap()).unwrap();
+            other.wait_for(&this.record().unwrap()).unwrap();
+        }
+        first.synchronise().unwrap();
+        second.synchronise().unwrap();
+        assert_bits(&chain[5].download().unwrap(), elements.as_slice().unwrap());
+    }
+}
+
+#[test]
+fn a_workspace_of_the_size_asked_for_suffices_and_a_smaller_one_is_refused() {
+    for gemm in gemms() {
+        let device = gemm.device();
+        let (m, n, k) = (16, 24, 5000);
+        let (a, b) = (matrix::random_normal(m, k, 1), matrix::random_normal(k, n, 2));
+        let a_buffer = device.upload(a.as_slice().unwrap()).unwrap();
+        let b_buffer = device.upload(b.as_slice().unwrap()).unwrap();
+        let product = || gemm.product(a_buffer.matrix(m, k).unwrap(), b_buffer.matrix(k, n).unwrap());
+        let bytes = product().workspace_bytes().unwrap();
+        let mut c = device.allocate::<f32>(m * n).unwrap();
+        let mut workspace = device.allocate::<f32>(bytes as usize / 4).unwrap();
+        product().workspace(&mut workspace).enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap();
+        let c = Array2::from_shape_vec((m, n), c.download().unwrap()).unwrap();
+        let reference = verify::reference_in(Order::Any, a.view(), b.view());
+        assert!(verify::compare(c.view(), &reference).passed());
+        if bytes > 0 {
+            let mut c = device.allocate::<f32>(m * n).unwrap();
+            let mut small = device.allocate::<f32>(bytes as usize / 4 - 1).unwrap();
+            let error = product().workspace(&mut small).enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap_err();
+            assert!(matches!(error, GemmError::WorkspaceTooSmall { .. }), "{error}");
+        }
+    }
+}
+
+/// Every way to lay out a matrix of the host, each the same 7 x 5 matrix.
+fn layouts(matrix: &Array2<f32>) -> Vec<(&'static str, Array2<f32>)> {
+    let (rows, columns) = matrix.dim();
+    let mut fortran = Array2::zeros((rows, columns).f());
+    fortran.assign(matrix);
+    vec![("standard", matrix.clone()), ("Fortran", fortran)]
+}
+
+#[test]
+fn host_matrices_of_any_strides_are_multiplied_and_nothing_beside_them_is_written() {
+    for gemm in gemms() {
+        let (a, b) = (matrix::random_normal(7, 5, 1), matrix::random_normal(5, 6, 2));
+        let reference = verify::reference_in(Order::Any, a.view(), b.view());
+        let check = |what: &str, c: ArrayView2<f32>| {
+            assert!(verify::compare(c, &reference).passed(), "{what}");
+        };
+        // A's elements in a larger matrix: every second row and column of it, or its rows and columns backwards.
+        let mut spread = Array2::from_elem((14, 10), f32::NAN);
+        spread.slice_mut(s![..;2, ..;2]).assign(&a);
+        let mut wide = Array2::from_elem((7, 9), f32::NAN);
+        wide.slice_mut(s![.., 2..7]).assign(&a);
+        let mut backwards = a.clone();
+        backwards.assign(&a.slice(s![..;-1, ..;-1]));
+        let mut views = vec![
+            ("every second", spread.slice(s![..;2, ..;2])),
+            ("with gaps", wide.slice(s![.., 2..7])),
+            ("backwards", backwards.slice(s![..;-1, ..;-1])),
+        ];
+        let owned = layouts(&a);
+        views.extend(owned.iter().map(|(what, a)| (*what, a.view())));
+        for (what, a) in views {
+            check(what, gemm.multiply(&a, &b).unwrap().view());
+        }
+        let transposed = b.t().as_standard_layout().into_owned();
+        check("B transposed", gemm.multiply(&a, &transposed.t()).unwrap().view());
+
+        // The same for C.
+        let mut whole = Array2::from_elem((9, 20), -7.0f32);
+        gemm.general_mat_mul(1.0, &a, &b, 0.0, &mut whole.slice_mut(s![1..8, 3..9])).unwrap();
+        check("C with gaps", whole.slice(s![1..8, 3..9]));
+        whole.slice_mut(s![1..8, 3..9]).fill(-7.0);
+        assert!(whole.iter().all(|&element| element == -7.0));
+        gemm.general_mat_mul(1.0, &a, &b, 0.0, &mut whole.slice_mut(s![1..8, ..18;3])).unwrap();
+        check("C spread", whole.slice(s![1..8, ..18;3]));
+        whole.slice_mut(s![1..8, ..18;3]).fill(-7.0);
+        assert!(whole.iter().all(|&element| element == -7.0));
+        let mut fortran = Array2::from_elem((7, 6).f(), f32::NAN);
+        gemm.general_mat_mul(1.0, &a, &b, 0.0, &mut fortran).unwrap();
+        check("C in Fortran order", fortran.view());
+    }
+}
+
+#[test]
+fn host_matrices_are_scaled_and_added_as_ndarray_does_it() {
+    for gemm in gemms() {
+        let (a, b, c) =
+            (array![[1.0f32, 2.0], [3.0, 4.0]], array![[1.0f32, 0.0], [1.0, 1.0]], array![[1.0f32, 2.0], [3.0, 4.0]]);
+        let (mut ours, mut theirs) = (c.clone(), c);
+        gemm.general_mat_mul(0.5, &a, &b, -2.0, &mut ours).unwrap();
+        ndarray::linalg::general_mat_mul(0.5, &a, &b, -2.0, &mut theirs);
+        assert_eq!(ours, theirs);
+        assert!(gemm.general_mat_mul(1.0, &a, &b, 0.0, &mut Array2::zeros((3, 2))).is_err());
+    }
+}
+
+#[test]
+fn views_are_parts_of_buffers_and_say_what_does_not_fit() {
+    let gemm = simulated();
+    let buffer = gemm.device().upload(&(0..12).map(|element| element as f32).collect::<Vec<_>>()).unwrap();
+    let matrix = buffer.matrix(3, 4).unwrap();
+    assert_eq!(matrix.transposed().dim(), (4, 3));
+    assert_eq!(matrix.transposed().strides(), (1, 4));
+    let part = matrix.transposed().slice(1..3, 2..).unwrap();
+    assert_eq!((part.dim(), part.address()), ((2, 1), buffer.address() + 4 * 9));
+    assert_eq!(matrix.slice(.., 4..).unwrap().dim(), (3, 0));
+    assert_eq!(matrix.slice(3.., 4..).unwrap().dim(), (0, 0));
+    assert!(matches!(matrix.slice(2..4, ..), Err(GemmError::OutsideMatrix { .. })));
+    #[expect(clippy::reversed_empty_ranges, reason = "it is what is tried")]
+    let reversed = matrix.slice(2..1, ..);
+    assert!(matches!(reversed, Err(GemmError::OutsideMatrix { .. })));
+    assert!(matches!(matrix.slice(..=usize::MAX, ..), Err(GemmError::OutsideMatrix { .. })));
+    assert!(matches!(buffer.matrix(4, 4), Err(GemmError::OutsideBuffer { .. })));
+    assert!(matches!(DeviceMatrix::with_leading(&buffer, 0, 2, 4, 3), Err(GemmError::LeadingDimension { .. })));
+    // The last row needs its columns only.
+    assert!(DeviceMatrix::with_leading(&buffer, 0, 3, 2, 5).is_ok());
+    assert!(DeviceMatrix::with_leading(&buffer, 1, 3, 2, 5).is_err());
+    assert!(DeviceMatrix::with_leading(&buffer, 0, usize::MAX, 2, usize::MAX).is_err());
+    assert!(DeviceMatrices::new(&buffer, 0, 3, 2, 2).is_ok());
+    assert!(DeviceMatrices::new(&buffer, 0, 4, 2, 2).is_err());
+    assert!(DeviceMatrices::new(&buffer, 0, usize::MAX, 2, 2).is_err());
+    // The same matrix, as often as one likes.
+    assert!(DeviceMatrices::with_strides(&buffer, 0, [1000, 0], 3, 4, 4).is_ok());
+}
+
+#[test]
+fn outputs_that_overlap_are_refused_and_those_between_each_others_rows_are_not() {
+    let gemm = simulated();
+    let mut buffer = gemm.device().upload(&[0.0f32; 24]).unwrap();
+    let mut batch = |count, stride, rows, columns, leading| {
+        DeviceMatricesMut::with_strides(&mut buffer, 0, [count, stride], rows, columns, leading).map(|_| ())
+    };
+    assert!(matches!(batch(2, 0, 2, 2, 2), Err(GemmError::OverlappingBatch { .. })));
+    assert!(matches!(batch(2, 3, 2, 2, 2), Err(GemmError::OverlappingBatch { .. })));
+    assert!(batch(2, 4, 2, 2, 2).is_ok());
+    assert!(batch(1, 0, 2, 2, 2).is_ok());
+    // Side by side: rows of 8, of which each of 4 matrices has 2.
+    assert!(batch(4, 2, 3, 2, 8).is_ok());
+    assert!(matches!(batch(4, 2, 2, 3, 8), Err(GemmError::OverlappingBatch { .. })));
+    assert!(matches!(batch(5, 2, 2, 2, 8), Err(GemmError::OverlappingBatch { .. })));
+}
+
+#[test]
+fn products_that_do_not_fit_together_are_refused() {
+    let gemm = simulated();
+    let device = gemm.device();
+    let buffer = device.upload(&[1.0f32; 60]).unwrap();
+    let mut c = device.upload(&[1.0f32; 60]).unwrap();
+    let matrix = |rows, columns| buffer.matrix(rows, columns).unwrap();
+    let error = gemm.product(matrix(2, 3), matrix(4, 5)).enqueue_into(c.matrix_mut(2, 5).unwrap()).unwrap_err();
+    assert!(matches!(error, GemmError::InnerSizesDiffer { a_columns: 3, b_rows: 4, .. }), "{error}");
+    assert!(gemm.product(matrix(2, 3), matrix(4, 5)).workspace_bytes().is_err());
+    let error = gemm.product(matrix(2, 3), matrix(3, 5)).enqueue_into(c.matrix_mut(5, 2).unwrap()).unwrap_err();
+    assert!(matches!(error, GemmError::OutputShape { .. }), "{error}");
+    let batch = |count| DeviceMatrices::new(&buffer, 0, count, 2, 2).unwrap();
+    let error = gemm.product(batch(3), batch(3)).enqueue_into(DeviceMatricesMut::new(&mut c, 0, 2, 2, 2).unwrap());
+    assert!(matches!(error, Err(GemmError::BatchLength { input: "A", count: 3, c: 2 })));
+    let error = gemm.product(matrix(2, 2), batch(3)).enqueue_into(c.matrix_mut(2, 2).unwrap());
+    assert!(matches!(error, Err(GemmError::BatchLength { input: "B", count: 3, c: 1 })));
+    let error = MatrixList::new(device, &[matrix(2, 2), matrix(2, 2).transposed()]).unwrap_err();
+    assert!(matches!(error, GemmError::UnequalMatrices { index: 1 }), "{error}");
+
+    let other = Device::open(DeviceSelector::Simulator).unwrap();
+    let foreign = other.upload(&[1.0f32; 4]).unwrap();
+    let error = gemm.product(foreign.matrix(2, 2).unwrap(), matrix(2, 2)).enqueue_into(c.matrix_mut(2, 2).unwrap());
+    assert!(matches!(error, Err(GemmError::Device(DeviceError::OtherDevice { what: "A" }))));
+    let stream = other.new_stream().unwrap();
+    let error = gemm.product(matrix(2, 2), matrix(2, 2)).on(&stream).enqueue_into(c.matrix_mut(2, 2).unwrap());
+    assert!(error.is_err());
+    assert!(stream.wait_for(&device.default_stream().record().unwrap()).is_err());
+    assert_eq!(c.download().unwrap(), [1.0; 60]);
+}
