@@ -1,6 +1,6 @@
 //! Every warp arrives when its copies are here, and multiplies afterwards. To arrive is to be through with the stage as
-//! well: with two stages, those who have waited copy into the one that a slow warp is still reading. (Of A's tile a warp
-//! reads what its own lanes have copied, so B's alone shows it.)
+//! well: with two stages, those who have waited copy into the one that a slow warp is still reading. (Of A's tile a
+//! warp reads what its own lanes have copied, so B's alone shows it.)
 
 use crate::*;
 use kernel_common::barriers::{arrive, initialise, sync_warp, wait};

@@ -1,5 +1,5 @@
-//! One lane arrives for its warp, but nothing makes the other lanes' copies and reads come before: lanes of a warp don't
-//! run in step, and what another lane has waited for is that lane's knowledge.
+//! One lane arrives for its warp, but nothing makes the other lanes' copies and reads come before: lanes of a warp
+//! don't run in step, and what another lane has waited for is that lane's knowledge.
 
 use crate::*;
 use kernel_common::barriers::{arrive, initialise, sync_warp, wait};

@@ -5,8 +5,8 @@
 //! memory addresses have 32 bits, as the GPU has them: half the registers, and half the instructions.
 
 /// The address of the shared memory whose size the launch sets, the same as
-/// [`dynamic_shared_mem`](https://docs.rs/cuda_std/0.2.2/cuda_std/shared/fn.dynamic_shared_mem.html) gives as a pointer.
-/// A multiple of 128.
+/// [`dynamic_shared_mem`](https://docs.rs/cuda_std/0.2.2/cuda_std/shared/fn.dynamic_shared_mem.html) gives as a
+/// pointer. A multiple of 128.
 #[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn dynamic_shared_memory() -> u32 {
     #[allow(unused_mut)]
@@ -43,7 +43,8 @@ pub fn shared_address<T>(array: *const T) -> u32 {
 }
 
 /// The same pointer, of which the compiler no longer knows how it came about: a loop that moves it on keeps it in
-/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every turn.
+/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every
+/// turn.
 #[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn kept<T>(pointer: *const T) -> *const T {
     #[allow(unused_mut)]
