@@ -19,7 +19,7 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[Found::between(Kind::ReadAfterWrite, "make", "arrive")],
+    found: &[Found::between(Kind::ReadAfterWrite, "make", "arrive"), Found::at(Kind::NoMbarrier, "arrive")],
 };
 
 entries!(mbarrier_not_shown, mbarrier_not_shown_right);

@@ -187,8 +187,8 @@ shapes! {
     /// For a short K and for batches: three small blocks in a multiprocessor hide each other's beginnings and ends.
     Tile64x128x16 "64x128x16":
         tile 64 x 128 x 16, warps 2 x 2, slices 1, lanes 4,
-        stages 2, barrier Barrier::Whole { step: 14 }, row_order 1,
-        copies 0 2 2, blocks 3;
+        stages 2, barrier Barrier::Whole { step: 14 }, row_order 0,
+        copies 1 2 2, blocks 3;
         pipelined_64x128x16_kv: AlongK Vectors,
         pipelined_64x128x16_kw: AlongK Words,
         pipelined_64x128x16_kk: AlongK AlongK,
