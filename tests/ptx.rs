@@ -1,6 +1,6 @@
 //! Promises about the PTX that this build carries, read off its text.
 
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{Architecture, KERNELS, Kernel, Signature};
 use host::ptx;
 
 /// The instructions of a kernel, one a line: no comments, no directives but labels.
