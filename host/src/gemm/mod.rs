@@ -139,6 +139,15 @@ impl Gemm {
         Ok(kernel)
     }
 
+    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product whose caller has
+    /// none.
+    fn plan_or(&self, plan: Option<Plan>, problem: &Problem) -> Plan {
+        match plan {
+            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            None => self.plan(problem),
+        }
+    }
+
     /// The plan for a product whose caller has none.
     fn plan(&self, problem: &Problem) -> Plan {
         let machine = self.device.machine();
