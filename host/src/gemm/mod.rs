@@ -1,7 +1,7 @@
 //! The library call: C = alpha op(A) op(B) + beta C on a device.
 //!
 //! [`Gemm::product`] is the call for matrices in device memory, [`Gemm::multiply`] and [`Gemm::general_mat_mul`] are those
-//! for matrices in host memory. Which kernel runs is for [`plan`](crate::plan) to say. [`Gemm::enqueue`] launches a
+//! for matrices in host memory. Which kernel runs is for [`plan`] to say. [`Gemm::enqueue`] launches a
 //! kernel of the book by name, for whoever compares or watches kernels.
 //!
 //! | file | job |
