@@ -1,6 +1,6 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{Architecture, KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -58,12 +58,24 @@ impl Plan {
         self.kernel.blocks(m, n, k) * u64::from(self.splits)
     }
 
-    /// The order in which the products of an element are added up.
-    pub fn order(&self) -> Order {
-        // The later lessons share K out over warps, and so do production kernels.
-        match (self.kernel.signature, self.kernel.architecture) {
-            (Signature::Plain, Architecture::Compute70) => Order::Ascending,
-            _ => Order::Any,
+    /// The order in which the products of an element are added up, `k` of them.
+    pub fn order(&self, k: usize) -> Order {
+        order(self.kernel, self.splits, k)
+    }
+}
+
+/// The order in which `kernel` adds up the `k` products of an element if K is split so often.
+pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
+    let along_k = kernel.entry != gpu_kernels::k_slices::KERNEL.entry;
+    match family_of(kernel) {
+        None if along_k => Order::Ascending,
+        None => Order::Any,
+        Some((family, _)) if family.slices == 1 && splits <= 1 => Order::Ascending,
+        Some((family, _)) => {
+            // Each slice has its share of every tile; then the slices are added up, then the splits.
+            let (step, slices, splits) = (family.tile.k as usize, family.slices as usize, splits.max(1) as usize);
+            let tiles = k.div_ceil(splits).div_ceil(step) + 1;
+            Order::Parts(tiles * step.div_ceil(slices) + slices + splits)
         }
     }
 }
