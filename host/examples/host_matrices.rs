@@ -21,7 +21,13 @@ pub fn run(gemm: &Gemm) -> Result<(), Box<dyn std::error::Error>> {
 
     // Any view will do: a transpose, every second column, a part of a larger matrix that the result goes into.
     let mut table = Array2::<f32>::ones((4, 4));
-    gemm.general_mat_mul(0.5, &a.slice(s![.., ..;2]), &b.slice(s![..2, ..]).t(), 2.0, &mut table.slice_mut(s![1..3, 1..3]))?;
+    gemm.general_mat_mul(
+        0.5,
+        &a.slice(s![.., ..;2]),
+        &b.slice(s![..2, ..]).t(),
+        2.0,
+        &mut table.slice_mut(s![1..3, 1..3]),
+    )?;
     println!("a table with 0.5 A' B'^T + 2 C in its middle:\n{table}");
     assert_eq!(table.slice(s![1..3, 1..3]), array![[2.5, 3.5], [4.0, 5.0]]);
     Ok(())

@@ -78,7 +78,19 @@ pub fn run(gemm: &Gemm) -> Result<(), Box<dyn std::error::Error>> {
         // SAFETY: the kernel takes a Call, which says where the matrices are; they are as large as it says.
         let status = unsafe {
             let (shared, parameters) = (shape.dynamic_shared_bytes, parameters.as_mut_ptr());
-            sys::cuLaunchKernel(function, x, y, z, width, height, depth, shared, stream.cast(), parameters, ptr::null_mut())
+            sys::cuLaunchKernel(
+                function,
+                x,
+                y,
+                z,
+                width,
+                height,
+                depth,
+                shared,
+                stream.cast(),
+                parameters,
+                ptr::null_mut(),
+            )
         };
         assert_eq!(status as i32, 0);
     };

@@ -60,10 +60,7 @@ impl Plan {
 
     /// The order in which the products of an element are added up.
     pub fn order(&self) -> Order {
-        match self.kernel.signature {
-            Signature::Plain => Order::Ascending,
-            Signature::Call => Order::Any,
-        }
+        Order::of(self.kernel)
     }
 }
 

@@ -335,8 +335,7 @@ fn work_on_a_stream_of_its_own_is_waited_for_alone_or_with_all_other() {
         let (copy, fault) = (gpu.kernel(module, "copy").unwrap(), gpu.kernel(module, "fault").unwrap());
         let stream = gpu.new_stream().unwrap();
         assert_ne!(gpu.cuda_stream(stream).unwrap(), gpu.cuda_stream(RawStream::DEFAULT).unwrap());
-        let arguments =
-            [Argument::Pointer(address), Argument::Pointer(address), Argument::U32(1), Argument::F32(0.0)];
+        let arguments = [Argument::Pointer(address), Argument::Pointer(address), Argument::U32(1), Argument::F32(0.0)];
         gpu.launch(&copy, RawStream::DEFAULT, &shape(32, 0), &arguments).unwrap();
         let event = gpu.record_event(RawStream::DEFAULT).unwrap();
         gpu.wait_for_event(stream, event).unwrap();
