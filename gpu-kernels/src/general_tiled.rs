@@ -28,6 +28,10 @@
 //! matrix is contiguous: [`load_tile`] asks once a tile, and every thread of the launch gets the same answer, so that
 //! no warp diverges.
 //!
+//! (A pointer that came in a struct, or from a list, could point to any of a GPU's memories as far as the compiler knows,
+//! and every load would have to find out. So addresses are numbers here, and the loads and stores of
+//! [`vectors`](kernel_common::vectors) say that they mean global memory.)
+//!
 //! In shared memory both tiles lie the same way, a row for every place along K, whichever way they came in. Loads along
 //! K write down a column: 16 places of two outputs by a warp. Rows of 66 words make them 32 different banks: place p
 //! of output o is in bank 2 p + o (mod 32), and o is one of two neighbours.
@@ -39,7 +43,7 @@
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile, MAX_GRID_X};
 use cuda_std::*;
-use kernel_common::Call;
+use kernel_common::{vectors, Call};
 
 /// Rows and columns of a block's tile of C.
 pub const TILE: usize = 64;
@@ -99,6 +103,7 @@ pub unsafe fn general_tiled(call: Call) {
     let first_row = block / block_columns * TILE as u32;
     let first_column = block % block_columns * TILE as u32;
     let (a, b, c) = call.matrices(thread::block_idx_z());
+    let (a, b, c) = (a as u64, b as u64, c as u64);
 
     let thread = thread::thread_idx_x() as usize;
     let (x, y) = (thread % SIDE, thread / SIDE);
@@ -124,9 +129,12 @@ pub unsafe fn general_tiled(call: Call) {
         for s in 0..OUTPUTS {
             let (row, column) = (first_row + (y + SIDE * r) as u32, first_column + (x + SIDE * s) as u32);
             if row < m && column < n {
-                let element = c.add((row as u64 * call.c_row + column as u64) as usize);
-                let product = call.alpha * sums[r][s];
-                *element = if call.beta == 0.0 { product } else { call.beta.mul_add(*element, product) };
+                let element = c + (row as u64 * call.c_row + column as u64) * 4;
+                let mut value = call.alpha * sums[r][s];
+                if call.beta != 0.0 {
+                    value = call.beta.mul_add(vectors::load_global_word(element), value);
+                }
+                vectors::store_global_word(element, value);
             }
         }
     }
@@ -138,9 +146,9 @@ pub unsafe fn general_tiled(call: Call) {
 /// Each pair is of outputs and of places: how far elements are apart in memory, how many there are left, and where the
 /// tile begins.
 #[inline(always)]
-unsafe fn load_tile(from: *const f32, distance: [u64; 2], left: [u32; 2], first: [u32; 2], tile: *mut f32) {
+unsafe fn load_tile(from: u64, distance: [u64; 2], left: [u32; 2], first: [u32; 2], tile: *mut f32) {
     let thread = thread::thread_idx_x();
-    let from = from.add((first[0] as u64 * distance[0] + first[1] as u64 * distance[1]) as usize);
+    let from = from + (first[0] as u64 * distance[0] + first[1] as u64 * distance[1]) * 4;
     // Neighbouring threads take what is contiguous.
     let along_k = distance[1] == 1;
     for load in 0..LOADS as u32 {
@@ -151,7 +159,8 @@ unsafe fn load_tile(from: *const f32, distance: [u64; 2], left: [u32; 2], first:
             (element % TILE as u32, element / TILE as u32)
         };
         let inside = output < left[0] && place < left[1];
-        let at = (output as u64 * distance[0] + place as u64 * distance[1]) as usize;
-        *tile.add(place as usize * ROW + output as usize) = if inside { *from.add(at) } else { 0.0 };
+        let at = from + (output as u64 * distance[0] + place as u64 * distance[1]) * 4;
+        let element = if inside { vectors::load_global_word(at) } else { 0.0 };
+        *tile.add(place as usize * ROW + output as usize) = element;
     }
 }

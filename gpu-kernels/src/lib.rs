@@ -96,11 +96,11 @@ kernels! {
     vector_loads
     double_buffered
     warp_tiled
-    general_tiled
     async_copies
     multi_stage
     wide_tile
     split_barrier
     block_order
     k_slices
+    general_tiled
 }

@@ -1,6 +1,6 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -80,7 +80,7 @@ pub fn plan(problem: &Problem, machine: Machine) -> Plan {
 }
 
 /// How A is copied, whose rows lie along K.
-fn copying_of_a(a: Layout) -> Copying {
+pub(crate) fn copying_of_a(a: Layout) -> Copying {
     match a {
         Layout { by_columns: false, .. } => Copying::AlongK,
         Layout { aligned: true, .. } => Copying::Vectors,
@@ -89,12 +89,12 @@ fn copying_of_a(a: Layout) -> Copying {
 }
 
 /// How B is copied, whose columns lie along K.
-fn copying_of_b(b: Layout) -> Copying {
+pub(crate) fn copying_of_b(b: Layout) -> Copying {
     copying_of_a(Layout { by_columns: !b.by_columns, ..b })
 }
 
 /// The family of a production kernel, and how that kernel copies A and B; `None` for other kernels.
-fn family_of(kernel: &Kernel) -> Option<(&'static Family, (Copying, Copying))> {
+pub(crate) fn family_of(kernel: &Kernel) -> Option<(&'static Family, (Copying, Copying))> {
     FAMILIES.iter().find_map(|family| {
         let at = family.kernels.iter().position(|known| known.entry == kernel.entry)?;
         Some((family, WAYS[at]))
@@ -113,18 +113,6 @@ pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kerne
         Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
         _ => kernel,
     }
-}
-
-/// Every plan for a product that may be worth its while, the likeliest first: [`plan`]'s own, then those that `tune`
-/// compares it with.
-pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
-    let own = plan(problem, machine);
-    let can = |kernel: &&Kernel| {
-        kernel.architecture.compute_capability() <= machine.compute_capability
-            && (problem.plain || kernel.signature == Signature::Call)
-            && kernel.name != own.kernel.name
-    };
-    std::iter::once(own).chain(KERNELS.iter().filter(can).map(Plan::new)).collect()
 }
 
 /// A kernel name that is in no list.

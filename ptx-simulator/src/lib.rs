@@ -50,13 +50,18 @@
 //! # What is understood
 //! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and
 //! `bf16`; loads, stores and atomics in all state spaces; control flow with divergence, calls, barriers, votes,
-//! shuffles and reductions of a warp. What isn't understood is refused by [`Module::parse`] with its line: textures,
-//! recursion and indirect calls, `printf`, clusters and asynchronous copies, matrix instructions.
+//! shuffles and reductions of a warp; asynchronous copies from global to shared memory (`cp.async`) and mbarriers. What
+//! isn't understood is refused by [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`,
+//! clusters and bulk copies, matrix instructions.
+//!
+//! An asynchronous copy happens, all of it, at the last moment at which it may: when its thread waits for it, or when
+//! somebody waits at the mbarrier that it arrives at. So a wait that is missing, or that lets one group too many go on,
+//! shows in the result, which on hardware it mostly doesn't.
 //!
 //! # What is checked
 //! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by
-//! all threads of the block that they wait for, those that have exited included; a warp may execute so many
-//! instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
+//! all threads of the block that they wait for, those that have exited included; an mbarrier must be initialised once
+//! and get as many arrivals in each phase as it was initialised for; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
 //! address and source line. A store that fails in one lane writes nothing in any.
 //!
 //! [`observe::hazards`] finds more: races, reads of memory that nobody wrote, accesses that leave their array, and it goes
@@ -67,6 +72,8 @@
 //! blocks in index order on one core instead, so that sums of floating-point atomics, too, are the same in every run;
 //! blocks that wait for later ones get their turn again, up to as many resident blocks as a large GPU has. `%clock` and
 //! `%globaltimer` count the instructions of the warp.
+//!
+//! A warp that asks an mbarrier in vain, or completes its phase, gives its turn to the block's other warps.
 //!
 //! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and
 //! merge where they meet; lanes that wait for each other through memory all make progress.

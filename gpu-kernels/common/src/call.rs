@@ -1,5 +1,7 @@
 //! What a general product is: everything that BLAS's `sgemm` can be asked for.
 
+use crate::vectors;
+
 /// C = alpha op(A) op(B) + beta C for a batch of products, as the one parameter of a kernel of
 /// [`Signature::Call`](crate::launch::Signature::Call).
 ///
@@ -67,12 +69,25 @@ impl Call {
     /// `product` must be in the batch, and lists that aren't null have an address for it.
     #[inline(always)]
     pub unsafe fn matrices(&self, product: u32) -> (*const f32, *const f32, *mut f32) {
-        let at = product as usize;
-        let apart = |elements: u64| (product as u64 * elements) as usize;
+        let (at, apart) = (product as u64, |elements: u64| (product as u64 * elements) as usize);
+        // A pointer that came in a struct could point to any memory, as far as the compiler knows: it is told which.
+        let listed = |list: u64| vectors::load_global_address(list + 8 * at) as usize;
         (
-            if self.a_list.is_null() { self.a.wrapping_add(apart(self.a_batch)) } else { *self.a_list.add(at) },
-            if self.b_list.is_null() { self.b.wrapping_add(apart(self.b_batch)) } else { *self.b_list.add(at) },
-            if self.c_list.is_null() { self.c.wrapping_add(apart(self.c_batch)) } else { *self.c_list.add(at) },
+            if self.a_list.is_null() {
+                self.a.wrapping_add(apart(self.a_batch))
+            } else {
+                listed(self.a_list as u64) as *const f32
+            },
+            if self.b_list.is_null() {
+                self.b.wrapping_add(apart(self.b_batch))
+            } else {
+                listed(self.b_list as u64) as *const f32
+            },
+            if self.c_list.is_null() {
+                self.c.wrapping_add(apart(self.c_batch))
+            } else {
+                listed(self.c_list as u64) as *mut f32
+            },
         )
     }
 }

@@ -184,3 +184,19 @@ pub unsafe fn store_global_word(address: u64, x: f32) {
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (address, x);
 }
+
+/// Loads an address from global memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 8 and point to 8 readable bytes.
+#[inline(always)]
+pub unsafe fn load_global_address(address: u64) -> u64 {
+    #[allow(unused_mut)]
+    let mut x = 0;
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.global.u64 {}, [{}];", out(reg64) x, in(reg64) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    x
+}

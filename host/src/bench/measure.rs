@@ -169,7 +169,13 @@ pub fn measure(
     let mut entries = Vec::new();
     for contender in contenders {
         progress(&format!("{problem}: checking {}", contender.name()));
-        entries.push(check(hands, problem, contender, &samples, &mut buffers)?);
+        let name = contender.name().to_owned();
+        let entry = check(hands, problem, contender, &samples, &mut buffers);
+        entries.push(entry.map_err(|source| BenchError::Failed {
+            contender: name,
+            problem: *problem,
+            source: Box::new(source),
+        })?);
     }
 
     let buffers = &RefCell::new(buffers);
@@ -316,5 +322,17 @@ mod tests {
             assert!(page.times.is_none() && page.check.wrong > 0);
         }
         assert!(chosen.passed() && chosen.times.is_some());
+    }
+
+    #[test]
+    fn an_error_names_the_contender_and_the_shape() {
+        let device = Device::open(DeviceSelector::Simulator).unwrap();
+        // SAFETY: the device is the simulator.
+        let gemm = unsafe { Gemm::from_ptx(device, "nonsense".to_owned()) };
+        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
+        let tiled = contender::by_name("tiled").unwrap();
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let error = measure(hands, None, &Problem::square(8), &tiled, settings, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().starts_with("tiled with 8x8x8: the simulator rejects"), "{error}");
     }
 }

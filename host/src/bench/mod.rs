@@ -62,6 +62,16 @@ pub enum BenchError {
         /// Bytes needed.
         bytes: u128,
     },
+    /// A contender that failed.
+    #[error("{contender} with {problem}: {source}")]
+    Failed {
+        /// Who.
+        contender: String,
+        /// With what.
+        problem: Problem,
+        /// How.
+        source: Box<BenchError>,
+    },
     /// A product, or its launch.
     #[error(transparent)]
     Gemm(#[from] GemmError),

@@ -86,6 +86,7 @@ enum Kind {
     SharedStore,
     GlobalLoad,
     GlobalStore,
+    Copy,
     Atomic,
 }
 
@@ -96,6 +97,7 @@ fn kind(counts: &Counts) -> Option<Kind> {
         (counts.shared_stores.requests, Kind::SharedStore),
         (counts.global_loads.requests, Kind::GlobalLoad),
         (counts.global_stores.requests, Kind::GlobalStore),
+        (counts.shared_copies.requests, Kind::Copy),
         (counts.shared_atomics.requests + counts.global_atomics.requests, Kind::Atomic),
     ];
     kinds.into_iter().find_map(|(count, kind)| (count > 0).then_some(kind))

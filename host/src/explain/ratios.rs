@@ -18,7 +18,7 @@ pub struct Ratios {
     pub global_bytes: u64,
     /// The same per element of C.
     pub global_bytes_per_output: f64,
-    /// How often an element of A or B is loaded by a thread, on average.
+    /// How often an element of A or B is loaded or copied by a thread, on average.
     pub loads_per_input_element: f64,
 }
 
@@ -34,7 +34,9 @@ impl Ratios {
             sectors_by_ideal: by_ideal(counts.global()),
             global_bytes,
             global_bytes_per_output: global_bytes as f64 / (m as f64 * n as f64),
-            loads_per_input_element: counts.global_loads.bytes as f64 / size_of::<f32>() as f64 / inputs,
+            loads_per_input_element: (counts.global_loads.bytes + counts.global_copies.bytes) as f64
+                / size_of::<f32>() as f64
+                / inputs,
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct Point {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SharedAndL1 {
     /// The fewest wavefronts that the launch takes: those of its accesses to shared memory, and one for each request to
-    /// global memory.
+    /// global memory. Asynchronous copies are both, and count as the former only.
     pub wavefronts: u64,
     /// The clock at which the unit is taken to run, that of the peak, in hertz. It serves a wavefront each clock.
     pub clock: f64,
@@ -45,7 +45,8 @@ impl SharedAndL1 {
     /// The bound for a launch that does `operations` operations and costs `counts`. `None` without accesses and where
     /// it isn't known how fast the unit of `gpu` is.
     pub fn new(gpu: &Gpu, operations: f64, counts: &Counts) -> Option<SharedAndL1> {
-        let wavefronts = counts.shared().units + counts.global().requests;
+        let requests = counts.global().requests - counts.global_copies.requests;
+        let wavefronts = counts.shared().units + requests;
         let per_second = gpu.wavefronts_per_second().filter(|_| wavefronts > 0)?;
         let attainable = (operations / wavefronts as f64 * per_second).min(gpu.peak_f32);
         Some(SharedAndL1 { wavefronts, clock: gpu.clock(), attainable })

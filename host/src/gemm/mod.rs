@@ -24,7 +24,7 @@ mod product;
 
 use std::{
     borrow::Cow,
-    sync::{Mutex, PoisonError, RwLock},
+    sync::{Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use gpu_kernels::Kernel;
@@ -44,6 +44,7 @@ use crate::{
     device::{Device, LoadedKernel, ModuleId},
     plan::{self, Plan, Problem},
     ptx,
+    tune::tuned::Tuned,
 };
 
 /// Matrix products on one device. A kernel is loaded when it is first used.
@@ -53,6 +54,8 @@ pub struct Gemm {
     /// The module that holds all kernels, if it isn't this build's own.
     ptx: Option<String>,
     loaded: RwLock<Loaded>,
+    /// What is known of this GPU, read when the first plan is made.
+    tuned: OnceLock<Tuned>,
     /// The last few plans.
     recent: Mutex<Vec<(Problem, Plan)>>,
     /// What is too large for one launch.
@@ -75,7 +78,7 @@ impl Gemm {
     /// Prepares products on `device`.
     pub fn new(device: Device) -> Gemm {
         let (loaded, recent) = (RwLock::default(), Mutex::default());
-        Gemm { device, ptx: None, loaded, recent, limits: Limits::OF_KERNELS }
+        Gemm { device, ptx: None, loaded, tuned: OnceLock::new(), recent, limits: Limits::OF_KERNELS }
     }
 
     /// Prepares products on `device` with kernels from a PTX module of the caller's instead of this build's.
@@ -98,6 +101,11 @@ impl Gemm {
     /// The device.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The tuning that products are planned with: the user's own, or one that came with this build for this GPU.
+    pub fn tuned(&self) -> &Tuned {
+        self.tuned.get_or_init(|| Tuned::for_device(&self.device.info()))
     }
 
     /// Loads `kernel` ahead of its first product, which would otherwise do it.
@@ -133,7 +141,8 @@ impl Gemm {
 
     /// The plan for a product whose caller has none.
     fn plan(&self, problem: &Problem) -> Plan {
-        let plan = || plan::plan(problem, self.device.machine());
+        let machine = self.device.machine();
+        let plan = || self.tuned().plan(problem, machine, plan::plan(problem, machine));
         // Who would have to wait is faster with a new plan.
         let Ok(mut recent) = self.recent.try_lock() else { return plan() };
         if let Some((_, plan)) = recent.iter().find(|(known, _)| known == problem) {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Report, table};
 use crate::tune::{
-    class::{Class, Layout},
+    class::Class,
     file::{TuneFile, Winner},
 };
 
@@ -102,8 +102,9 @@ impl TuningFacts {
         gains.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
         let headers = ["m", "n", "k", "A", "B", "fastest", "us", "model's choice", "us", "gain"].map(str::to_owned);
         let rows = gains.into_iter().take(SHOWN).map(|winner| {
-            let [m, n, k] = winner.class.sizes().map(|size| size.to_string());
-            let (a, b) = (layout(winner.class.a), layout(winner.class.b));
+            let problem = winner.class.problem();
+            let [m, n, k] = [problem.m, problem.n, problem.k].map(|size| size.to_string());
+            let (a, b) = (winner.class.a.name(), winner.class.b.name());
             let times = [winner.microseconds, winner.model_microseconds].map(|time| format!("{time:.1}"));
             let [time, model_time] = times;
             let gain = format!("{:.1} %", 100.0 * (gain(winner) - 1.0));
@@ -172,27 +173,26 @@ fn gain(winner: &Winner) -> f64 {
     winner.model_microseconds / winner.microseconds
 }
 
-fn layout(layout: Layout) -> &'static str {
-    match layout {
-        Layout::Rows => "rows",
-        Layout::UnalignedRows => "rows, unaligned",
-        Layout::Columns => "columns",
-        Layout::UnalignedColumns => "columns, unaligned",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::file::Key;
+    use crate::tune::{class::Way, file::Key};
 
     fn tuning() -> TuneFile {
         let key = Key { gpu: "NVIDIA H200".to_owned(), driver: "580".to_owned(), build: "0123".to_owned() };
         let mut file = TuneFile::new(key);
         for (m, kernel, microseconds) in [(16, "one", 10.0), (64, "two", 10.0), (256, "two", 12.5)] {
-            let class = Class { m, n: 64, k: 64, a: Layout::Rows, b: Layout::Columns };
-            let (kernel, model) = (kernel.to_owned(), "one".to_owned());
-            file.put(Winner { class, kernel, splits: 1, group: 1, microseconds, model, model_microseconds: 12.5 });
+            let class = Class { m, n: 64, k: 64, a: Way::AlongK, b: Way::Vectors };
+            file.put(Winner {
+                class,
+                kernel: kernel.to_owned(),
+                splits: 1,
+                group: 1,
+                microseconds,
+                model: "one".to_owned(),
+                model_splits: 1,
+                model_microseconds: 12.5,
+            });
         }
         file
     }

@@ -1,12 +1,14 @@
-//! Classes of products that one choice of kernel serves: a grid over the sizes, and how A and B lie in memory.
+//! Classes of products that one choice of kernel serves: a grid over the sizes, and how A and B are copied.
 //!
 //! Each of m, n and k is taken to the nearest power of two of [`SIZES`] (nearest by ratio: 1448 is as far from 1024 as from
 //! 2048). The powers stand closer together from 256 on, where a factor of two decides how many multiprocessors have work;
-//! below 64 a tile has rows to spare anyway. With the layout and the alignment of A and of B, which decide the way they are copied,
-//! that makes 16 x 512 classes. Those are tuned that a GPU is through with in a moment (at most [`MOST_MULTIPLY_ADDS`]) and
-//! whose A and B are both aligned or both not; products of the others get the model's choice.
+//! below 64 a tile has rows to spare anyway. With the 7 pairs of ways to copy A and B that makes 7 x 512 classes. Those are
+//! tuned that a GPU is through with in a moment (at most [`MOST_MULTIPLY_ADDS`]); larger products get the model's choice.
 
+use production_kernels::{Copying, entries::WAYS};
 use serde::{Deserialize, Serialize};
+
+use crate::plan::{self, Layout, Problem};
 
 /// The sizes of the grid.
 pub const SIZES: [usize; 8] = [16, 64, 256, 512, 1024, 2048, 4096, 8192];
@@ -14,39 +16,36 @@ pub const SIZES: [usize; 8] = [16, 64, 256, 512, 1024, 2048, 4096, 8192];
 /// The multiply-adds of the largest product that is timed: about 20 ms on an H200.
 pub const MOST_MULTIPLY_ADDS: u128 = 1 << 39;
 
-/// How A or B lies in memory.
+/// How A or B is copied, which follows from how it lies in memory; see [`production_kernels::Copying`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Layout {
-    /// Rows are contiguous, and each begins at a multiple of 16 bytes.
-    Rows,
-    /// Rows are contiguous, and begin anywhere.
-    UnalignedRows,
-    /// Columns are contiguous, and each begins at a multiple of 16 bytes.
-    Columns,
-    /// Columns are contiguous, and begin anywhere.
-    UnalignedColumns,
+pub enum Way {
+    /// K is contiguous.
+    AlongK,
+    /// The other dimension is contiguous, aligned to 16 bytes.
+    Vectors,
+    /// The other dimension is contiguous, and not aligned.
+    Words,
 }
 
-impl Layout {
-    /// The layout with these properties.
-    pub fn new(by_columns: bool, aligned: bool) -> Layout {
-        match (by_columns, aligned) {
-            (false, true) => Layout::Rows,
-            (false, false) => Layout::UnalignedRows,
-            (true, true) => Layout::Columns,
-            (true, false) => Layout::UnalignedColumns,
+impl Way {
+    /// The way as tables have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::AlongK => "along K",
+            Way::Vectors => "vectors",
+            Way::Words => "words",
         }
     }
+}
 
-    /// Whether the elements of a column are contiguous, instead of those of a row.
-    pub fn by_columns(self) -> bool {
-        matches!(self, Layout::Columns | Layout::UnalignedColumns)
-    }
-
-    /// Whether every row, or column, begins at a multiple of 16 bytes.
-    pub fn aligned(self) -> bool {
-        matches!(self, Layout::Rows | Layout::Columns)
+impl From<Copying> for Way {
+    fn from(copying: Copying) -> Way {
+        match copying {
+            Copying::AlongK => Way::AlongK,
+            Copying::Vectors => Way::Vectors,
+            Copying::Words => Way::Words,
+        }
     }
 }
 
@@ -59,28 +58,41 @@ pub struct Class {
     pub n: usize,
     /// The inner dimension, one of [`SIZES`].
     pub k: usize,
-    /// A's layout.
-    pub a: Layout,
-    /// B's layout.
-    pub b: Layout,
+    /// How A is copied.
+    pub a: Way,
+    /// How B is copied.
+    pub b: Way,
 }
 
 impl Class {
-    /// The class of an `m` x `k` by `k` x `n` product.
-    pub fn of(m: usize, n: usize, k: usize, a: Layout, b: Layout) -> Class {
+    /// The class of a product.
+    pub fn of(problem: &Problem) -> Class {
+        let Problem { m, n, k, a, b, .. } = *problem;
+        let ways = [plan::copying_of_a(a), plan::copying_of_b(b)].map(Way::from);
+        // As the kernels have it: vectors beside words are copied as words too.
+        let [a, b] = if ways.contains(&Way::Words) {
+            ways.map(|way| if way == Way::Vectors { Way::Words } else { way })
+        } else {
+            ways
+        };
         Class { m: nearest(m), n: nearest(n), k: nearest(k), a, b }
     }
 
-    /// The sizes m, n and k to measure it with. Where rows or columns begin anywhere, they are one less than the power of
-    /// two, so that this is so.
-    pub fn sizes(&self) -> [usize; 3] {
-        let off = usize::from(!self.a.aligned() || !self.b.aligned());
-        [self.m - off, self.n - off, self.k - off]
+    /// The product to measure it with. Where rows or columns aren't aligned, there is one less of their elements than the
+    /// power of two, so that this is so.
+    pub fn problem(&self) -> Problem {
+        let off = |way: Way| usize::from(way == Way::Words);
+        let (m, n) = (self.m - off(self.a), self.n - off(self.b));
+        let a = Layout { by_columns: self.a != Way::AlongK, aligned: self.a != Way::Words };
+        let b = Layout { by_columns: self.b == Way::AlongK, aligned: self.b != Way::Words };
+        let plain = !a.by_columns && !b.by_columns;
+        Problem { m, n, k: self.k, a, b, c_aligned: n % 4 == 0, batch: 1, plain }
     }
 
     /// Whether it is one of the grid: a file that somebody else wrote may name others.
     pub fn is_known(&self) -> bool {
         [self.m, self.n, self.k].iter().all(|size| SIZES.contains(size))
+            && WAYS.iter().any(|&(a, b)| (Way::from(a), Way::from(b)) == (self.a, self.b))
     }
 
     /// The classes to tune: those of packed row-major matrices first, then transposes, then what isn't aligned; in each of these
@@ -96,14 +108,11 @@ impl Class {
             let steps = sides.map(step);
             steps.iter().max().unwrap_or(&0) - steps.iter().min().unwrap_or(&0)
         });
-        let mut classes = Vec::new();
-        for aligned in [true, false] {
-            for (a_by_columns, b_by_columns) in [(false, false), (false, true), (true, false), (true, true)] {
-                let (a, b) = (Layout::new(a_by_columns, aligned), Layout::new(b_by_columns, aligned));
-                classes.extend(sizes.iter().map(|&[m, n, k]| Class { m, n, k, a, b }));
-            }
-        }
-        classes
+        let of_way = |(a, b): (Copying, Copying)| {
+            let (a, b) = (Way::from(a), Way::from(b));
+            sizes.iter().map(move |&[m, n, k]| Class { m, n, k, a, b })
+        };
+        WAYS.into_iter().flat_map(of_way).collect()
     }
 }
 
@@ -131,24 +140,26 @@ mod tests {
     #[test]
     fn the_product_that_a_class_is_measured_with_is_of_that_class() {
         for class in Class::all() {
-            let [m, n, k] = class.sizes();
-            assert_eq!(Class::of(m, n, k, class.a, class.b), class);
+            let problem = class.problem();
+            assert_eq!(Class::of(&problem), class);
             assert!(class.is_known());
-            if !class.a.aligned() {
-                assert!(k % 4 != 0 && m % 4 != 0, "{class:?}");
-            }
+            assert!(class.a != Way::Words || problem.m % 4 != 0, "{class:?}");
+            assert!(class.b != Way::Words || problem.n % 4 != 0, "{class:?}");
         }
     }
 
     #[test]
-    fn squares_of_packed_matrices_are_tuned_first_and_no_class_twice() {
+    fn an_operand_of_vectors_beside_one_of_words_is_copied_as_words() {
+        let class = Class { m: 64, n: 64, k: 64, a: Way::Vectors, b: Way::Words };
+        assert!(!class.is_known());
+        assert_eq!(Class::of(&class.problem()), Class { a: Way::Words, ..class });
+    }
+
+    #[test]
+    fn squares_of_row_major_matrices_are_tuned_first_and_no_class_twice() {
         let classes = Class::all();
-        assert!(
-            classes[..SIZES.len()].iter().all(|class| class.m == class.n && class.n == class.k),
-            "{:?}",
-            &classes[..9]
-        );
-        assert!(classes[..SIZES.len()].iter().all(|class| class.a == Layout::Rows && class.b == Layout::Rows));
+        assert!(classes[..SIZES.len()].iter().all(|class| class.m == class.n && class.n == class.k));
+        assert!(classes[..SIZES.len()].iter().all(|class| class.a == Way::AlongK && class.b == Way::Vectors));
         let mut sorted = classes.clone();
         sorted.sort_unstable();
         sorted.dedup();

@@ -78,6 +78,8 @@ pub struct Winner {
     pub microseconds: f64,
     /// The kernel that the model would have chosen.
     pub model: String,
+    /// Parts that the model would have cut the inner dimension into.
+    pub model_splits: u32,
     /// The time of one launch of the model's choice.
     pub model_microseconds: f64,
 }
@@ -266,7 +268,7 @@ fn json<T: Serialize>(value: &T) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::class::Layout;
+    use crate::tune::class::Way;
 
     fn key() -> Key {
         Key { gpu: "NVIDIA H200".to_owned(), driver: "580.1 (CUDA 13.0)".to_owned(), build: "0123".to_owned() }
@@ -274,12 +276,13 @@ mod tests {
 
     fn winner(m: usize, kernel: &str) -> Winner {
         Winner {
-            class: Class { m, n: 64, k: 1024, a: Layout::Rows, b: Layout::UnalignedColumns },
+            class: Class { m, n: 64, k: 1024, a: Way::AlongK, b: Way::Words },
             kernel: kernel.to_owned(),
             splits: 2,
             group: 8,
             microseconds: 12.5,
             model: "other".to_owned(),
+            model_splits: 1,
             model_microseconds: 13.0,
         }
     }
@@ -322,7 +325,7 @@ mod tests {
             text.replace("\"splits\":2", "\"splits\":-1"),
             text.replace("12.5", "0.0"),
             text.replace("12.5", "1e999"),
-            text.replace("unaligned-columns", "diagonals"),
+            text.replace("words", "bits"),
         ];
         for text in broken {
             fs::write(&path, &text).unwrap();

@@ -5,6 +5,7 @@
 //! [class](class) of products the kernels that may be the fastest are timed against each other ([`contest`]), and the winner
 //! is kept in a [file](file) for this GPU, driver and build. [`tuned`] says how products are then planned.
 
+pub mod candidates;
 pub mod class;
 pub mod contest;
 pub mod file;
@@ -22,11 +23,11 @@ use crate::{
     device::{DeviceBuffer, DeviceError},
     gemm::{DeviceMatrix, DeviceMatrixMut, Gemm, GemmError},
     matrix,
-    plan::{self, Plan, Problem},
+    plan::{Layout, Plan, Problem},
     verify,
 };
 
-use class::{Class, Layout};
+use class::{Class, Way};
 use file::{Key, TuneFile, TuneFileError, Winner};
 
 /// How long a turn of a contest should take, so that the clock's grain doesn't matter.
@@ -34,9 +35,6 @@ const TURN: Duration = Duration::from_millis(2);
 
 /// The most launches in a turn.
 const MOST_LAUNCHES: usize = 400;
-
-/// The most candidates that are timed for a class.
-const MOST_CANDIDATES: usize = 12;
 
 /// Launches go from place to place in memory until they have touched this many bytes, twice the largest second-level cache of
 /// the GPUs in the table: as in a program that has other things to do, their matrices aren't in the cache.
@@ -170,7 +168,7 @@ struct Range<'a> {
     b: DeviceBuffer<f32>,
     c: DeviceBuffer<f32>,
     /// Whether a kernel's products are right, by its name and the layouts.
-    right: HashMap<(&'static str, Layout, Layout), bool>,
+    right: HashMap<(&'static str, Way, Way), bool>,
 }
 
 impl<'a> Range<'a> {
@@ -190,14 +188,15 @@ impl<'a> Range<'a> {
 
     /// The fastest plan for a class; `None` if its product doesn't fit in memory.
     fn winner(&mut self, class: Class) -> Result<Option<Winner>, TuneError> {
-        let [m, n, k] = class.sizes();
+        let problem = class.problem();
+        let [m, n, k] = sizes(&problem);
         let available = self.c.len();
         if [m * k, k * n, m * n].iter().any(|elements| *elements > available) {
             return Ok(None);
         }
         let mut plans = Vec::new();
-        for plan in plan::candidates(&problem(class, class.sizes()), self.gemm.device().machine()) {
-            if plans.len() < MOST_CANDIDATES && self.is_right(&plan, class)? {
+        for plan in candidates::candidates(&problem, self.gemm.device().machine()) {
+            if self.is_right(&plan, class)? {
                 plans.push(plan);
             }
         }
@@ -205,11 +204,11 @@ impl<'a> Range<'a> {
         let outcome = contest::fastest(plans.len(), |candidate| -> Result<f64, TuneError> {
             if launches[candidate] == 0 {
                 // The first launch is for what is done once; the second says how many make a turn.
-                self.time(&plans[candidate], class, 1)?;
-                let one = self.time(&plans[candidate], class, 1)?.max(1e-6);
+                self.time(&plans[candidate], &problem, 1)?;
+                let one = self.time(&plans[candidate], &problem, 1)?.max(1e-6);
                 launches[candidate] = ((TURN.as_secs_f64() / one).ceil() as usize).clamp(1, MOST_LAUNCHES);
             }
-            self.time(&plans[candidate], class, launches[candidate])
+            self.time(&plans[candidate], &problem, launches[candidate])
         })?;
         Ok(outcome.map(|outcome| {
             let Plan { kernel, splits, group } = plans[outcome.winner];
@@ -220,14 +219,15 @@ impl<'a> Range<'a> {
                 group,
                 microseconds: 1e6 * outcome.time,
                 model: plans[0].kernel.name.to_owned(),
+                model_splits: plans[0].splits,
                 model_microseconds: 1e6 * outcome.first_time,
             }
         }))
     }
 
     /// Seconds of one of `launches` launches of a plan.
-    fn time(&mut self, plan: &Plan, class: Class, launches: usize) -> Result<f64, TuneError> {
-        let [m, n, k] = class.sizes();
+    fn time(&mut self, plan: &Plan, problem: &Problem, launches: usize) -> Result<f64, TuneError> {
+        let [m, n, k] = sizes(problem);
         let available = self.c.len();
         let places = |elements: usize| available / elements.next_multiple_of(64).max(1);
         let bytes = (m * k + k * n + m * n) * size_of::<f32>();
@@ -238,8 +238,8 @@ impl<'a> Range<'a> {
         let time = gemm.device().time(|| {
             outcome = (0..launches).try_for_each(|launch| {
                 let at = |elements: usize| launch % places * elements.next_multiple_of(64);
-                let a = operand(a, at(m * k), [m, k], class.a)?;
-                let b = operand(b, at(k * n), [k, n], class.b)?;
+                let a = operand(a, at(m * k), [m, k], problem.a)?;
+                let b = operand(b, at(k * n), [k, n], problem.b)?;
                 let c = DeviceMatrixMut::new(c, at(m * n), m, n)?;
                 gemm.product(a, b).with_plan(*plan).enqueue_into(c)
             });
@@ -256,14 +256,15 @@ impl<'a> Range<'a> {
             return Ok(*right);
         }
         // Aligned rows and columns need multiples of four.
-        let aligned = class.a.aligned() && class.b.aligned();
-        let [m, n, k] = if aligned { CHECKED_SIZES.map(|size| size.next_multiple_of(4)) } else { CHECKED_SIZES };
+        let [m, n, k] = CHECKED_SIZES;
+        let aligned = |size: usize, way| if way == Way::Words { size } else { size.next_multiple_of(4) };
+        let (m, n, problem) = (aligned(m, class.a), aligned(n, class.b), class.problem());
         let inputs = matrix::random_normals(&[(m, k), (k, n)], 2);
         let device = self.gemm.device();
-        let a_buffer = device.upload(&stored(inputs[0].view(), class.a))?;
-        let b_buffer = device.upload(&stored(inputs[1].view(), class.b))?;
+        let a_buffer = device.upload(&stored(inputs[0].view(), problem.a))?;
+        let b_buffer = device.upload(&stored(inputs[1].view(), problem.b))?;
         let mut c_buffer = device.upload(&vec![f32::NAN; m * n])?;
-        let (a, b) = (operand(&a_buffer, 0, [m, k], class.a)?, operand(&b_buffer, 0, [k, n], class.b)?);
+        let (a, b) = (operand(&a_buffer, 0, [m, k], problem.a)?, operand(&b_buffer, 0, [k, n], problem.b)?);
         let product = self.gemm.product(a, b).with_plan(*plan);
         product.enqueue_into(DeviceMatrixMut::new(&mut c_buffer, 0, m, n)?)?;
         let c = Array2::from_shape_vec((m, n), c_buffer.download()?).expect("C has m * n elements");
@@ -281,11 +282,8 @@ impl<'a> Range<'a> {
     }
 }
 
-/// The product of a class, with sizes of its own.
-fn problem(class: Class, [m, n, k]: [usize; 3]) -> Problem {
-    let layout = |layout: Layout| plan::Layout { by_columns: layout.by_columns(), aligned: layout.aligned() };
-    let plain = !class.a.by_columns() && !class.b.by_columns();
-    Problem { m, n, k, a: layout(class.a), b: layout(class.b), c_aligned: n % 4 == 0, batch: 1, plain }
+fn sizes(problem: &Problem) -> [usize; 3] {
+    [problem.m, problem.n, problem.k]
 }
 
 /// A `rows` x `columns` matrix without gaps from element `offset` of a buffer, laid out as said.
@@ -295,7 +293,7 @@ fn operand(
     [rows, columns]: [usize; 2],
     layout: Layout,
 ) -> Result<DeviceMatrix<'_>, GemmError> {
-    if layout.by_columns() {
+    if layout.by_columns {
         Ok(DeviceMatrix::new(buffer, offset, columns, rows)?.transposed())
     } else {
         DeviceMatrix::new(buffer, offset, rows, columns)
@@ -304,7 +302,7 @@ fn operand(
 
 /// The elements of a matrix in the order in which they lie in memory.
 fn stored(matrix: ArrayView2<f32>, layout: Layout) -> Vec<f32> {
-    if layout.by_columns() { matrix.t().iter().copied().collect() } else { matrix.iter().copied().collect() }
+    if layout.by_columns { matrix.t().iter().copied().collect() } else { matrix.iter().copied().collect() }
 }
 
 #[cfg(test)]
@@ -342,9 +340,9 @@ mod tests {
             (tuning, seen)
         };
         let classes = small_classes();
-        assert_eq!(classes.len(), 8);
+        assert_eq!(classes.len(), 7);
         let (tuning, seen) = run(&classes, Duration::ZERO);
-        assert_eq!((tuning.tuned, tuning.left, seen), (0, 8, vec![0]));
+        assert_eq!((tuning.tuned, tuning.left, seen), (0, 7, vec![0]));
         let (tuning, _) = run(&classes[..2], Duration::MAX);
         assert_eq!((tuning.tuned, tuning.left), (2, 0));
         let (tuning, seen) = run(&classes[..4], Duration::MAX);
@@ -354,7 +352,7 @@ mod tests {
         for class in &classes[..4] {
             let winner = tuning.file.get(class).unwrap();
             assert!(winner.microseconds > 0.0 && winner.microseconds <= winner.model_microseconds, "{winner:?}");
-            assert!(plan::by_name(&winner.kernel).is_ok());
+            assert!(tuned::kernel(&winner.kernel).is_some());
         }
     }
 

@@ -2,24 +2,29 @@
 //!
 //! A class spans a factor of two in each size, and how many tiles a product has, and so how well they fill the multiprocessors,
 //! changes within it. So the winner of a class is a kernel that deserves more trust than the model gives it, not the answer for every
-//! size: it is taken where the model thinks it at most [`TRUST`] times as slow as its own choice for the very size, with the
-//! splits of K that suit that size.
+//! size: it is taken where the estimate of [`candidates`](super::candidates) thinks it at most [`TRUST`] times as slow as the
+//! model's choice for the very size, with the splits of K that suit that size.
 
 use std::{collections::HashMap, path::PathBuf};
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Signature};
+use production_kernels::FAMILIES;
 
 use super::{
-    class::{Class, Layout},
-    file::{self, Key, TuneFile, TuneFileError},
+    candidates,
+    class::Class,
+    file::{self, Key, TuneFile, TuneFileError, Winner},
 };
 use crate::{
-    device::DeviceInfo,
-    plan::{self, Problem},
+    device::{DeviceInfo, Machine},
+    plan::{self, Plan, Problem},
 };
 
-/// How much slower than its own choice the model may think the winner of a class.
+/// How much slower than the model's choice the winner of a class may be by the estimate.
 pub const TRUST: f64 = 1.15;
+
+/// How much slower than with the best number of splits a kernel may be with those that won.
+const CLOSE: f64 = 1.1;
 
 /// The tunings that come with this build, as `tune` wrote them.
 const SHIPPED: &[&str] = &[];
@@ -38,7 +43,7 @@ pub enum Origin {
 /// The kernels to prefer on a device.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    kernels: HashMap<Class, &'static Kernel>,
+    winners: HashMap<Class, Plan>,
     /// Where it is from.
     pub origin: Origin,
     /// Why the user's own file isn't used, though there is one.
@@ -48,7 +53,7 @@ pub struct Tuned {
 impl Tuned {
     /// No tuning: the model chooses.
     pub fn none() -> Tuned {
-        Tuned { kernels: HashMap::new(), origin: Origin::None, ignored: None }
+        Tuned { winners: HashMap::new(), origin: Origin::None, ignored: None }
     }
 
     /// What is known of a device: the user's tuning from the folder that [`file::folder`] says, else one that came with this
@@ -74,30 +79,50 @@ impl Tuned {
 
     /// The winners that this build has; those that the model would choose anyway say nothing.
     fn of_file(file: &TuneFile) -> Tuned {
-        let winners = file.winners.iter().filter(|winner| winner.kernel != winner.model);
-        let kernels = winners.filter_map(|winner| Some((winner.class, plan::by_name(&winner.kernel).ok()?)));
-        Tuned { kernels: kernels.collect(), ..Tuned::none() }
+        let differs = |winner: &&Winner| winner.kernel != winner.model || winner.splits != winner.model_splits;
+        let winners = file.winners.iter().filter(differs).filter_map(|winner| {
+            let plan = Plan { kernel: kernel(&winner.kernel)?, splits: winner.splits, group: winner.group };
+            Some((winner.class, plan))
+        });
+        Tuned { winners: winners.collect(), ..Tuned::none() }
     }
 
-    /// The kernel that won the class of a product, if it isn't the model's choice anyway.
-    pub fn winner(&self, problem: &Problem) -> Option<&'static Kernel> {
-        if self.kernels.is_empty() || problem.batch != 1 {
-            return None;
+    /// The plan for a product for which the model has `own`: the same, or one with the winner of the product's class.
+    pub fn plan(&self, problem: &Problem, machine: Machine, own: Plan) -> Plan {
+        if self.winners.is_empty() || problem.batch != 1 {
+            return own;
         }
-        let layout = |layout: plan::Layout| Layout::new(layout.by_columns, layout.aligned);
-        let class = Class::of(problem.m, problem.n, problem.k, layout(problem.a), layout(problem.b));
-        self.kernels.get(&class).copied()
+        let Some(&winner) = self.winners.get(&Class::of(problem)) else { return own };
+        let winner = Plan { kernel: plan::suitable(winner.kernel, problem.a, problem.b), ..winner };
+        if *problem == Class::of(problem).problem() {
+            return winner;
+        }
+        let estimate = |plan: &Plan| candidates::seconds(plan, problem, machine);
+        let Some((best, seconds)) = candidates::best_with(winner.kernel, problem, machine, winner.group) else {
+            // Kernels of the book, of which there is no estimate.
+            return if problem.plain || winner.kernel.signature == Signature::Call { winner } else { own };
+        };
+        // As many splits as won, if that is about as good for this size.
+        let plan = if estimate(&winner).is_some_and(|estimate| estimate <= CLOSE * seconds) { winner } else { best };
+        let is_trusted = estimate(&own).is_none_or(|own| seconds <= TRUST * own);
+        if is_trusted { plan } else { own }
     }
 
     /// Classes whose winner isn't the model's choice.
     pub fn len(&self) -> usize {
-        self.kernels.len()
+        self.winners.len()
     }
 
     /// Whether there is no such class.
     pub fn is_empty(&self) -> bool {
-        self.kernels.is_empty()
+        self.winners.is_empty()
     }
+}
+
+/// The kernel of that name, of the book or a production kernel.
+pub fn kernel(name: &str) -> Option<&'static Kernel> {
+    let production = || FAMILIES.iter().flat_map(|family| family.kernels).find(|kernel| kernel.name == name);
+    plan::by_name(name).ok().or_else(production)
 }
 
 /// The tunings that come with this build.
@@ -113,42 +138,64 @@ pub fn shipped_for(key: &Key) -> Vec<TuneFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::file::Winner;
+    use crate::tune::class::Way;
 
-    fn problem(m: usize) -> Problem {
-        let layout = plan::Layout { by_columns: false, aligned: true };
-        Problem { m, n: 1024, k: 1024, a: layout, b: layout, c_aligned: true, batch: 1, plain: true }
+    const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
+    const LARGE: &str = "pipelined_128x256x16_kv";
+    const SMALL: &str = "pipelined_32x32x32x8_kv";
+
+    fn class(m: usize) -> Class {
+        Class { m, n: 1024, k: 1024, a: Way::AlongK, b: Way::Vectors }
     }
 
-    fn winner(m: usize, kernel: &str) -> Winner {
+    fn winner(m: usize, kernel: &str, model: &str) -> Winner {
         Winner {
-            class: Class::of(m, 1024, 1024, Layout::Rows, Layout::Rows),
+            class: class(m),
             kernel: kernel.to_owned(),
-            splits: 1,
+            splits: 2,
             group: 1,
             microseconds: 1.0,
-            model: "tiled".to_owned(),
+            model: model.to_owned(),
+            model_splits: 2,
             model_microseconds: 1.1,
         }
     }
 
-    #[test]
-    fn the_winner_of_the_nearest_class_is_preferred_unless_it_is_the_models_choice_or_unknown() {
+    fn tuned(winners: impl IntoIterator<Item = Winner>) -> Tuned {
         let key = Key { gpu: String::new(), driver: String::new(), build: String::new() };
         let mut file = TuneFile::new(key);
-        file.put(winner(1024, "naive"));
-        file.put(winner(512, "tiled"));
-        file.put(winner(256, "of another build"));
-        let tuned = Tuned::of_file(&file);
+        winners.into_iter().for_each(|winner| file.put(winner));
+        Tuned::of_file(&file)
+    }
+
+    fn planned(tuned: &Tuned, problem: &Problem) -> (&'static str, u32) {
+        let own = Plan { kernel: kernel("pipelined_128x128x16_kv").unwrap(), splits: 1, group: 8 };
+        let plan = tuned.plan(problem, H200, own);
+        (plan.kernel.name, plan.splits)
+    }
+
+    #[test]
+    fn a_product_of_a_class_is_planned_as_what_won_it_and_one_of_another_class_as_the_model_has_it() {
+        let tuned =
+            tuned([winner(1024, SMALL, LARGE), winner(2048, LARGE, LARGE), winner(256, "of another build", LARGE)]);
         assert_eq!(tuned.len(), 1);
-        let name = |m| tuned.winner(&problem(m)).map(|kernel| kernel.name);
-        assert_eq!(
-            [name(1024), name(1400), name(512), name(256), name(4096)],
-            [Some("naive"), Some("naive"), None, None, None]
-        );
-        assert!(tuned.winner(&Problem { batch: 2, ..problem(1024) }).is_none());
-        let columns = plan::Layout { by_columns: true, aligned: true };
-        assert!(tuned.winner(&Problem { a: columns, ..problem(1024) }).is_none());
+        assert_eq!(planned(&tuned, &class(1024).problem()), (SMALL, 2));
+        for other in [class(2048), class(256), class(512), Class { b: Way::AlongK, ..class(1024) }] {
+            assert_eq!(planned(&tuned, &other.problem()).0, "pipelined_128x128x16_kv", "{other:?}");
+        }
+        let batch = Problem { batch: 2, ..class(1024).problem() };
+        assert_eq!(planned(&tuned, &batch).0, "pipelined_128x128x16_kv");
+        assert_eq!(planned(&Tuned::none(), &class(1024).problem()).0, "pipelined_128x128x16_kv");
+    }
+
+    #[test]
+    fn where_the_winner_would_leave_multiprocessors_idle_the_models_choice_stays() {
+        let class = Class { k: 64, ..class(4096) };
+        let tuned = tuned([Winner { class, splits: 1, ..winner(4096, LARGE, SMALL) }]);
+        let of = |m| planned(&tuned, &Problem { m, ..class.problem() }).0;
+        // 32 x 4 tiles for 132 multiprocessors, and then 34 x 4, which takes a second round.
+        assert_eq!(of(4000), LARGE);
+        assert_eq!(of(4300), "pipelined_128x128x16_kv");
     }
 
     #[test]
@@ -156,7 +203,7 @@ mod tests {
         for text in SHIPPED {
             let file = TuneFile::parse(text).unwrap();
             for winner in &file.winners {
-                assert!(plan::by_name(&winner.kernel).is_ok(), "{}", winner.kernel);
+                assert!(kernel(&winner.kernel).is_some(), "{}", winner.kernel);
             }
         }
     }

@@ -84,6 +84,7 @@ pub(super) struct Builder<'a, 't> {
     shared_arrays: Vec<SharedArray>,
     shared_end: u64,
     dynamic_alignment: u64,
+    dynamic_name: Option<String>,
     local_end: u64,
     pub scopes: Vec<Scope<'a>>,
     pub place: InstructionPlace,
@@ -119,6 +120,7 @@ impl<'a, 't> Builder<'a, 't> {
             shared_arrays: Vec::new(),
             shared_end: 0,
             dynamic_alignment: 16,
+            dynamic_name: None,
             local_end: 0,
             scopes: Vec::new(),
             place: InstructionPlace::default(),
@@ -173,6 +175,7 @@ impl<'a, 't> Builder<'a, 't> {
             parameters,
             static_shared_bytes: program.shared_bytes,
             shared_arrays: std::mem::take(&mut self.shared_arrays),
+            dynamic_shared: self.dynamic_name.take(),
             local_bytes: program.local_words * 4,
             max_threads: function.max_threads,
             exact_threads: function.exact_threads,
@@ -374,6 +377,7 @@ impl<'a, 't> Builder<'a, 't> {
             }
             _ => {
                 self.dynamic_alignment = self.dynamic_alignment.max(variable.alignment);
+                self.dynamic_name.get_or_insert_with(|| variable.name.to_owned());
                 Binding::DynamicShared
             }
         }

@@ -45,6 +45,8 @@ pub struct KernelInfo {
     pub static_shared_bytes: u32,
     /// The kernel's own arrays in shared memory, by offset.
     pub shared_arrays: Vec<SharedArray>,
+    /// The name of the array that stands for dynamic shared memory, if the kernel uses it; it begins after the others.
+    pub dynamic_shared: Option<String>,
     /// Local memory per thread in bytes.
     pub local_bytes: u32,
     /// The block shape of `.maxntid` or `.reqntid`.

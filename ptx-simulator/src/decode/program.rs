@@ -183,6 +183,9 @@ pub struct Instruction {
     pub guard: Guard,
 }
 
+// The executor's loop goes through millions of these.
+const _: () = assert!(size_of::<Instruction>() <= 56);
+
 /// Where an access goes, once the decoder has said what it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {

@@ -346,11 +346,17 @@ impl<W: Watch> Executor<'_, W> {
 
     /// What people call the mbarrier at an address.
     fn name_of(&self, address: u64) -> String {
-        let arrays = self.launch.module.kernel(self.launch.kernel).map_or(&[][..], |kernel| &kernel.shared_arrays);
-        let inside = |array: &&crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();
-        match arrays.iter().find(inside) {
-            Some(array) if u64::from(array.offset) == address => format!("`{}`", array.name),
-            Some(array) => format!("`{}` + {} bytes", array.name, address - u64::from(array.offset)),
+        let info = self.launch.module.kernel(self.launch.kernel);
+        let statics = info.iter().flat_map(|info| &info.shared_arrays);
+        let mut arrays = statics.map(|array| (array.name.as_str(), u64::from(array.offset), u64::from(array.bytes)));
+        let dynamic = info.and_then(|info| {
+            let (start, end) = (u64::from(info.static_shared_bytes), u64::from(self.launch.shared_bytes));
+            Some((info.dynamic_shared.as_deref()?, start, end - start))
+        });
+        let inside = |(_, start, bytes): &(&str, u64, u64)| address.wrapping_sub(*start) < *bytes;
+        match arrays.find(inside).or(dynamic.filter(inside)) {
+            Some((name, start, _)) if start == address => format!("`{name}`"),
+            Some((name, start, _)) => format!("`{name}` + {} bytes", address - start),
             None => format!("at {address:#x}"),
         }
     }

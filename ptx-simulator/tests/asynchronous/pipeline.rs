@@ -227,6 +227,9 @@ fn a_lax_wait_gives_a_wrong_product_and_is_found() {
     let findings = hazards.findings();
     assert!(!findings.is_empty());
     assert!(findings.iter().all(|finding| finding.kind == FindingKind::ReadAfterWrite), "{findings:#?}");
+    // Dynamic shared memory has its name, and begins after the static array.
+    let touched = findings[0].touched.as_ref().unwrap();
+    assert_eq!((touched.array.as_deref(), touched.start, touched.length), (Some("stages"), Some(128), Some(73_728)));
 }
 
 #[test]

@@ -209,7 +209,7 @@ struct Block {
 impl Hazards {
     /// Ready to watch a launch of `kernel` with that shape.
     pub fn new(module: &Module, kernel: &str, config: &LaunchConfig) -> Hazards {
-        let table = Table::new(module, kernel);
+        let table = Table::new(module, kernel, config.dynamic_shared_bytes);
         let threads = config.block.iter().fold(1u32, |product, extent| product.saturating_mul(*extent)).clamp(1, 1024);
         Hazards {
             global: Shadow::new(false, table.instructions.len()),
@@ -449,7 +449,8 @@ impl Launch {
                 Some(_) => Some(made_from),
                 None => self.table.arrays.iter().position(inside),
             };
-            if let Some(array) = index.map(|index| &self.table.arrays[index]) {
+            let dynamic = || self.table.dynamic.as_ref().filter(|array| inside(array));
+            if let Some(array) = index.map(|index| &self.table.arrays[index]).or_else(dynamic) {
                 touched.array = Some(array.name.clone());
                 touched.start = Some(array.offset.into());
                 touched.length = Some(array.bytes.into());

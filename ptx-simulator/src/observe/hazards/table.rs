@@ -74,6 +74,8 @@ pub struct Table {
     pub instructions: Vec<Info>,
     pub steps: Vec<Step>,
     pub arrays: Vec<SharedArray>,
+    /// Dynamic shared memory.
+    pub dynamic: Option<SharedArray>,
     /// The source line that declares each array.
     pub declared: Vec<Option<SourceLocation>>,
     /// The kernel has fences or ordered accesses, so that threads of different blocks may be ordered.
@@ -90,13 +92,17 @@ pub struct Table {
 }
 
 impl Table {
-    /// An unknown kernel has no instructions: its launch fails before the first.
-    pub fn new(module: &Module, kernel: &str) -> Table {
+    /// `dynamic_bytes` is what the launch gives of dynamic shared memory. An unknown kernel has no instructions: its launch fails before the first.
+    pub fn new(module: &Module, kernel: &str, dynamic_bytes: u32) -> Table {
         let Some(kernel) = module.find_kernel(kernel) else {
             let empty = Program::default();
             return Table::of(module, &empty, Vec::new());
         };
-        Table::of(module, &kernel.program, kernel.info.shared_arrays.clone())
+        let mut table = Table::of(module, &kernel.program, kernel.info.shared_arrays.clone());
+        if let Some(name) = kernel.info.dynamic_shared.clone().filter(|_| dynamic_bytes > 0) {
+            table.dynamic = Some(SharedArray { name, offset: kernel.info.static_shared_bytes, bytes: dynamic_bytes });
+        }
+        table
     }
 
     fn of(module: &Module, program: &Program, arrays: Vec<SharedArray>) -> Table {
@@ -167,6 +173,7 @@ impl Table {
             instructions,
             steps,
             arrays,
+            dynamic: None,
             declared,
             fences,
             partial,

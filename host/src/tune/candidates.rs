@@ -1,0 +1,142 @@
+//! Which plans may be the fastest for a product: those that a rough estimate doesn't rule out.
+//!
+//! The estimate knows how many rounds of blocks the multiprocessors need, what a tile costs and what splitting K costs. It is
+//! for leaving out what can't win, and for comparing one kernel's plans for neighbouring sizes; which of the rest is the fastest
+//! is measured.
+
+use gpu_kernels::{KERNELS, Kernel, Signature};
+use production_kernels::FAMILIES;
+
+use crate::{
+    device::Machine,
+    plan::{self, Plan, Problem},
+};
+
+/// The most candidates.
+const MOST: usize = 14;
+
+/// How much slower than the best estimate a candidate's may be.
+const FACTOR: f64 = 1.8;
+
+/// Parts that K is cut into.
+const SPLITS: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+
+/// The most elements of partial sums.
+const MOST_SUMS: u64 = 64 << 20;
+
+/// Floating-point operations of a multiprocessor per second, roughly: what a large tile reaches on an H200.
+const SPEED: f64 = 0.4e12;
+
+/// Seconds that a launch takes beside its tiles, and the second launch that adds up splits.
+const LAUNCH: f64 = 3e-6;
+const ADDING: f64 = 2e-6;
+
+/// Bytes of partial sums that are written and read again per second.
+const SUMS_SPEED: f64 = 3e12;
+
+/// The plans to time for a product, the first of them the one that would be used without a tuning.
+pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
+    let own = plan::plan(problem, machine);
+    let others =
+        if plan::family_of(own.kernel).is_some() { production(problem, machine, &own) } else { book(problem, machine) };
+    let is_other = |plan: &Plan| (plan.kernel.name, plan.splits) != (own.kernel.name, own.splits);
+    std::iter::once(own).chain(others.into_iter().filter(is_other)).take(MOST).collect()
+}
+
+/// The best plan for a product with a given production kernel, as far as the estimate goes, and the estimated seconds.
+/// `None` for other kernels.
+pub fn best_with(kernel: &'static Kernel, problem: &Problem, machine: Machine, group: u32) -> Option<(Plan, f64)> {
+    let plans = SPLITS.into_iter().filter_map(|splits| {
+        let plan = Plan { kernel, splits, group };
+        Some((plan, seconds(&plan, problem, machine)?))
+    });
+    plans.min_by(|(_, one), (_, other)| one.total_cmp(other))
+}
+
+/// The estimate for a plan with a production kernel; `None` for other kernels, and for splits that make no sense.
+pub fn seconds(plan: &Plan, problem: &Problem, machine: Machine) -> Option<f64> {
+    let (family, _) = plan::family_of(plan.kernel)?;
+    let Problem { m, n, k, batch, .. } = *problem;
+    let (tile_m, tile_n, tile_k) = (family.tile.m as usize, family.tile.n as usize, family.tile.k as usize);
+    let splits = plan.splits as usize;
+    let tiles = m.div_ceil(tile_m) as f64 * n.div_ceil(tile_n) as f64 * batch as f64;
+    let steps = k.div_ceil(tile_k).max(1);
+    let steps_of_split = steps.div_ceil(splits);
+    let sums = m as f64 * n as f64 * batch as f64 * splits as f64;
+    if splits > 1 && (steps.div_ceil(steps_of_split) != splits || steps_of_split < 2 || sums > MOST_SUMS as f64) {
+        return None;
+    }
+    let rounds = (tiles * splits as f64 / f64::from(machine.multiprocessors.max(1))).ceil();
+    let tile = 2.0 * (tile_m * tile_n * tile_k * steps_of_split) as f64 / SPEED;
+    let adding = if splits > 1 { ADDING + 4.0 * sums / SUMS_SPEED } else { 0.0 };
+    Some(LAUNCH + rounds * tile + adding)
+}
+
+/// Plans with production kernels.
+fn production(problem: &Problem, machine: Machine, own: &Plan) -> Vec<Plan> {
+    let mut plans = Vec::new();
+    for family in FAMILIES {
+        let kernel = plan::suitable(&family.kernels[0], problem.a, problem.b);
+        for splits in SPLITS {
+            let plan = Plan { kernel, splits, group: own.group };
+            plans.extend(seconds(&plan, problem, machine).map(|seconds| (plan, seconds)));
+        }
+    }
+    plans.sort_by(|(_, one), (_, other)| one.total_cmp(other));
+    let best = plans.first().map_or(0.0, |(_, seconds)| *seconds);
+    plans.into_iter().take_while(|(_, seconds)| *seconds <= FACTOR * best).map(|(plan, _)| plan).collect()
+}
+
+/// Plans with the book's kernels, for GPUs that have no production kernels.
+fn book(problem: &Problem, machine: Machine) -> Vec<Plan> {
+    let can = |kernel: &&Kernel| {
+        kernel.architecture.compute_capability() <= machine.compute_capability
+            && (problem.plain || kernel.signature == Signature::Call)
+            && (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some()
+    };
+    KERNELS.iter().filter(can).map(Plan::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tune::class::Class;
+
+    const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
+    const T4: Machine = Machine { multiprocessors: 40, compute_capability: (7, 5) };
+
+    #[test]
+    fn the_first_candidate_is_the_models_choice_and_none_is_there_twice() {
+        for class in Class::all() {
+            let problem = class.problem();
+            let plans = candidates(&problem, H200);
+            let own = plan::plan(&problem, H200);
+            assert_eq!((plans[0].kernel.name, plans[0].splits), (own.kernel.name, own.splits));
+            let mut names: Vec<_> = plans.iter().map(|plan| (plan.kernel.name, plan.splits)).collect();
+            assert!(plans.iter().all(|plan| plan::suits(plan.kernel, problem.a, problem.b)));
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), plans.len());
+            assert!(plans.len() > 1, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn large_products_have_large_tiles_among_their_candidates_and_deep_ones_splits() {
+        let of = |m, n, k| {
+            let way = Class::all()[0];
+            let problem = Problem { m, n, k, ..way.problem() };
+            candidates(&problem, H200)
+        };
+        assert!(of(8192, 8192, 8192).iter().any(|plan| plan.kernel.tile.m * plan.kernel.tile.n == 128 * 256));
+        assert!(of(64, 64, 8192).iter().any(|plan| plan.splits >= 16));
+    }
+
+    #[test]
+    fn a_gpu_without_production_kernels_has_the_books() {
+        for class in Class::all() {
+            let plans = candidates(&class.problem(), T4);
+            assert!(plans.iter().all(|plan| plan.kernel.architecture.compute_capability() <= (7, 5)));
+        }
+    }
+}
