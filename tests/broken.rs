@@ -11,7 +11,7 @@ use host::{
 };
 use ndarray::Array2;
 use ptx_simulator::{
-    self as simulator, LaunchConfig, LaunchErrorKind, Module, Simulator,
+    self as simulator, LaunchConfig, LaunchErrorKind, MbarrierProblem, Module, Simulator,
     observe::hazards::{Finding, FindingKind, Hazards, Incident},
 };
 
@@ -36,7 +36,9 @@ fn kind(finding: &Finding) -> Option<Kind> {
         FindingKind::Fault(LaunchErrorKind::Misaligned { .. }) => Kind::Misaligned,
         FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. }) => Kind::DivergentBarrier,
         FindingKind::Fault(LaunchErrorKind::MbarrierDeadlock { .. }) => Kind::MbarrierDeadlock,
-        FindingKind::Fault(LaunchErrorKind::Mbarrier { .. }) => Kind::MbarrierMisuse,
+        FindingKind::Fault(LaunchErrorKind::Mbarrier { problem: MbarrierProblem::NotInitialised, .. }) => {
+            Kind::NoMbarrier
+        }
         _ => return None,
     })
 }
@@ -138,7 +140,7 @@ fn there_are_at_least_twenty_mistakes_and_some_of_every_kind() {
     assert!(MISTAKES.len() >= 20);
     let kinds: BTreeSet<Kind> =
         MISTAKES.iter().flat_map(|mistake| mistake.found.iter().map(|found| found.kind)).collect();
-    assert_eq!(kinds.len(), 9, "{kinds:?}");
+    assert_eq!(kinds.len(), 12, "{kinds:?}");
 }
 
 /// One line for each kernel and twin, `found NAME KIND…`: what the simulator finds in them, for matrices with edges.

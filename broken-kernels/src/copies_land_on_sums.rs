@@ -17,7 +17,10 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[Found::between(Kind::WriteAfterWrite, "copy a", "put")],
+    found: &[
+        Found::between(Kind::WriteAfterWrite, "copy a", "put"),
+        Found::between(Kind::ReadAfterWrite, "copy a", "take"),
+    ],
 };
 
 entries!(copies_land_on_sums, copies_land_on_sums_right);

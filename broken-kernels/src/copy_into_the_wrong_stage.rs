@@ -20,8 +20,6 @@ pub const MISTAKE: Mistake = Mistake {
     found: &[
         Found::between(Kind::ReadAfterWrite, "copy a", "read a"),
         Found::between(Kind::ReadAfterWrite, "copy b", "read b"),
-        Found::at(Kind::Uninitialised, "read a"),
-        Found::at(Kind::Uninitialised, "read b"),
     ],
 };
 

@@ -1,5 +1,5 @@
-//! The loop ends with two groups on their way, of zeros that nobody reads, and the thread ends without waiting for them.
-//! The block's shared memory may be another block's by the time they arrive.
+//! The loop ends with two groups on their way, of zeros that nobody reads, and the thread ends without waiting for
+//! them. The block's shared memory may be another block's by the time they arrive.
 
 use crate::*;
 use kernel_common::copies::{commit_group, copy_word_or_zeros, wait_group};

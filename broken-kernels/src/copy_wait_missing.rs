@@ -1,5 +1,5 @@
-//! Copies are started two steps ahead, and a barrier is in every step, but nobody waits for the copies. A barrier doesn't
-//! do it: it makes what threads have written known to the others, and a copy on its way isn't written yet.
+//! Copies are started two steps ahead, and a barrier is in every step, but nobody waits for the copies. A barrier
+//! doesn't do it: it makes what threads have written known to the others, and a copy on its way isn't written yet.
 
 use crate::*;
 use kernel_common::copies::{commit_group, copy_word_or_zeros, wait_group};

@@ -1,5 +1,5 @@
-//! Two steps' copies are on their way when a step begins, and its own tiles are the older ones: all but the latest group
-//! have to be here, `wait_group::<1>`. With 2 the step's own group may still be on its way.
+//! Two steps' copies are on their way when a step begins, and its own tiles are the older ones: all but the latest
+//! group have to be here, `wait_group::<1>`. With 2 the step's own group may still be on its way.
 
 use crate::*;
 use kernel_common::copies::{commit_group, copy_word_or_zeros, wait_group};

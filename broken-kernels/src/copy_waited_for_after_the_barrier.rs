@@ -1,5 +1,5 @@
-//! Barrier and wait exchanged. A wait is for the thread's own copies only. Behind the barrier and the wait a thread knows
-//! of its own copies that they are here, and of the others' that they were started.
+//! Barrier and wait exchanged. A wait is for the thread's own copies only. Behind the barrier and the wait a thread
+//! knows of its own copies that they are here, and of the others' that they were started.
 
 use crate::*;
 use kernel_common::copies::{commit_group, copy_word_or_zeros, wait_group};

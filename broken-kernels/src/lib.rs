@@ -65,8 +65,8 @@ pub enum Kind {
     CopyNeverAwaited,
     /// Threads wait at an mbarrier for arrivals that never come.
     MbarrierDeadlock,
-    /// An mbarrier used before it is one.
-    MbarrierMisuse,
+    /// An mbarrier is used where nobody has made one yet.
+    NoMbarrier,
 }
 
 /// One thing to be found, at lines named by their marks.

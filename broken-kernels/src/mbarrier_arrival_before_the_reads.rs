@@ -1,5 +1,6 @@
 //! Every warp arrives when its copies are here, and multiplies afterwards. To arrive is to be through with the stage as
-//! well: with two stages, those who have waited copy into the one that a slow warp is still reading.
+//! well: with two stages, those who have waited copy into the one that a slow warp is still reading. (Of A's tile a
+//! warp reads what its own lanes have copied, so B's alone shows it.)
 
 use crate::*;
 use kernel_common::barriers::{arrive, initialise, sync_warp, wait};
@@ -20,10 +21,7 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[
-        Found::between(Kind::WriteAfterRead, "read a", "copy a"),
-        Found::between(Kind::WriteAfterRead, "read b", "copy b"),
-    ],
+    found: &[Found::between(Kind::ReadAfterWrite, "copy b", "read b")],
 };
 
 entries!(mbarrier_arrival_before_the_reads, mbarrier_arrival_before_the_reads_right);

@@ -1,5 +1,5 @@
-//! The barrier is made for as many arrivals as the block has threads, but one lane arrives for its whole warp. No phase is
-//! ever complete.
+//! The barrier is made for as many arrivals as the block has threads, but one lane arrives for its whole warp. No phase
+//! is ever complete.
 
 use crate::*;
 use kernel_common::barriers::{arrive, initialise, sync_warp, wait};

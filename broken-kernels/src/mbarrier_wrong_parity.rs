@@ -1,5 +1,6 @@
-//! The wait names the wrong parity. The phase before the present one has it, and that one is complete: whoever comes early
-//! goes on at once. Whoever comes when the phase is complete waits for the next, at which it has to arrive itself.
+//! The wait names the wrong parity. The phase before the present one has it, and that one is complete: whoever comes
+//! early goes on at once. Whoever comes when the phase is complete waits for the next, at which it has to arrive
+//! itself. (Of A's tile a warp reads what its own lanes have copied, so B's alone shows it.)
 
 use crate::*;
 use kernel_common::barriers::{arrive, initialise, sync_warp, wait};
@@ -20,11 +21,7 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[
-        Found::between(Kind::ReadAfterWrite, "copy a", "read a"),
-        Found::between(Kind::ReadAfterWrite, "copy b", "read b"),
-        Found::at(Kind::MbarrierDeadlock, "wait"),
-    ],
+    found: &[Found::between(Kind::ReadAfterWrite, "copy b", "read b"), Found::at(Kind::MbarrierDeadlock, "wait")],
 };
 
 entries!(mbarrier_wrong_parity, mbarrier_wrong_parity_right);

@@ -1,9 +1,10 @@
 //! # Lesson 15: copies that pass no register
 //!
-//! In [`double_buffered`](crate::double_buffered) a thread is what stands between the two memories: it loads its share of
-//! the next tiles into registers, keeps it there during the products, and stores it to shared memory. GPUs of compute
-//! capability 8.0 and later can do without: `cp.async` copies 4, 8 or 16 bytes from global to shared memory, and the
-//! thread that asks for it goes on at once. This is [`warp_tiled`](crate::warp_tiled) with such copies, and nothing else.
+//! In [`double_buffered`](crate::double_buffered) a thread is what stands between the two memories: it loads its share
+//! of the next tiles into registers, keeps it there during the products, and stores it to shared memory. GPUs of
+//! compute capability 8.0 and later can do without: `cp.async` copies 4, 8 or 16 bytes from global to shared memory,
+//! and the thread that asks for it goes on at once. This is [`warp_tiled`](crate::warp_tiled) with such copies, and
+//! nothing else.
 //!
 //! | a thread, in one step | `warp_tiled` | here |
 //! |---|---|---|
@@ -14,9 +15,10 @@
 //!
 //! ## When is it there?
 //!
-//! Nobody knows until somebody asks. A thread's copies since the last `commit_group` are a *group*, and `wait_group::<0>`
-//! waits until none of this thread's groups is on its way any more. That makes the thread's own copies visible to the
-//! thread itself. The tiles come from everybody's copies, so a barrier is needed besides, and after the wait:
+//! Nobody knows until somebody asks. A thread's copies since the last `commit_group` are a *group*, and
+//! `wait_group::<0>` waits until none of this thread's groups is on its way any more. That makes the thread's own
+//! copies visible to the thread itself. The tiles come from everybody's copies, so a barrier is needed besides, and
+//! after the wait:
 //!
 //! ```text
 //!   wait_group     mine are here
@@ -25,37 +27,43 @@
 //!   multiply       meanwhile
 //! ```
 //!
-//! Without the wait a thread reads what isn't there yet. With barrier and wait exchanged it knows of its own copies only.
-//! Either often goes well, since a step is longer than a copy takes; `check` finds both. One barrier a step is still
-//! enough. It parts everybody's reading in step s - 1 from the copies into the same stage in step s.
+//! Without the wait a thread reads what isn't there yet. With barrier and wait exchanged it knows of its own copies
+//! only. Either often goes well, since a step is longer than a copy takes; `check` finds both. One barrier a step is
+//! still enough. It parts everybody's reading in step s - 1 from the copies into the same stage in step s.
 //!
 //! ## A copy is a copy
 //!
-//! It moves bytes as they are, so a vector of A can't be laid across four rows of the transposed tile in passing. A comes
-//! element by element: a warp takes 8 neighbours, a sector, in each of 4 rows, and lays them down in 8 rows of 132 words.
-//! Element (i, row) is in bank (4 i + row) modulo 32: 32 different ones. B comes in vectors where rows are aligned and
-//! element by element where they aren't; for A it makes no difference.
+//! It moves bytes as they are, so a vector of A can't be laid across four rows of the transposed tile in passing. A
+//! comes element by element: a warp takes 8 neighbours, a sector, in each of 4 rows, and lays them down in 8 rows of
+//! 132 words. Element (i, row) is in bank (4 i + row) modulo 32: 32 different ones. B comes in vectors where rows are
+//! aligned and element by element where they aren't; for A it makes no difference.
+//!
+//! What is saved in instructions isn't saved at the banks. Copies of 4 bytes pass through the first-level cache, which
+//! has the same 32 banks, and an H200 counts a pass for every lane that meets another one on either side. Where k is a
+//! multiple of 32, rows of A begin in the same bank, and the 4 sectors of a copy take 4 passes. Copies of 16 bytes go
+//! past that cache, 4 passes for 512 bytes, and 4 more for the zeros that a second size may ask for. That's 24 passes
+//! of a warp in a step, beside 64 for its reads.
 //!
 //! Nor can a register be set to zero at an edge any more. Instead a copy has a second size, how many bytes are really
-//! read; the rest are zeros. With 0 nothing is read, whatever the address. So what lies past the end of k is a copy like
-//! any other, without a branch. Past the lower and the right edge zeros aren't even needed: such elements of A and of B
-//! only meet outputs that don't exist either. There a thread copies the last row, or the last columns, once more.
+//! read; the rest are zeros. With 0 nothing is read, whatever the address. So what lies past the end of k is a copy
+//! like any other, without a branch. Past the lower and the right edge zeros aren't even needed: such elements of A and
+//! of B only meet outputs that don't exist either. There a thread copies the last row, or the last columns, once more.
 //!
 //! ## Addresses
 //!
-//! Copies take addresses in shared memory as the GPU has them, 32 bits wide. A *stage* is such an address: A's tile lies
-//! there, B's behind it, and the step's two stages change places by exchanging two numbers.
+//! Copies take addresses in shared memory as the GPU has them, 32 bits wide. A *stage* is such an address: A's tile
+//! lies there, B's behind it, and the step's two stages change places by exchanging two numbers.
 //!
 //! ## What limits it next
 //!
-//! The loop has as many instructions on an H200 as `warp_tiled`'s, about 600 for 512 multiply-adds: what the copies save,
-//! four addresses in four rows of A cost. What is gained is registers, and freedom: a copy can be on its way for as long as
-//! one likes, at the price of shared memory alone. [`multi_stage`](crate::multi_stage) makes use of it.
+//! The loop has as many instructions on an H200 as `warp_tiled`'s, about 600 for 512 multiply-adds: what the copies
+//! save, four addresses in four rows of A cost. What is gained is registers, and freedom: a copy can be on its way for
+//! as long as one likes, at the price of shared memory alone. [`multi_stage`](crate::multi_stage) makes use of it.
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: async_copies TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS (f32
-//! without TF32) in the same run; [through registers](crate::warp_tiled): [H200] and [H200].
+//! On an H200 [H200: async_copies TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS
+//! (f32 without TF32) in the same run; [through registers](crate::warp_tiled): [H200] and [H200].
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;

@@ -1,13 +1,13 @@
 //! # Lesson 19: which tiles are computed at the same time
 //!
-//! The kernel of [`split_barrier`](crate::split_barrier), with another tile for each block. Nothing about a block's work
-//! changes, but *which* blocks are at work together.
+//! The kernel of [`split_barrier`](crate::split_barrier), with another tile for each block. Nothing about a block's
+//! work changes, but *which* blocks are at work together.
 //!
-//! A GPU starts blocks in the order of their numbers, and as many as it has room for: 132 of these on an H200, one on each
-//! multiprocessor. At any time they are at about the same place of k, and what they load there passes the second-level cache
-//! once for all blocks that need it. A block row of C needs the same rows of A, a block column the same columns of B. So
-//! the 132 tiles should be few rows by few columns: the tile's idea once more, on a level above blocks. With k to itself
-//! a set of tiles loads, for each place of k, as many elements as it has rows and columns:
+//! A GPU starts blocks in the order of their numbers, and as many as it has room for: 132 of these on an H200, one on
+//! each multiprocessor. At any time they are at about the same place of k, and what they load there passes the
+//! second-level cache once for all blocks that need it. A block row of C needs the same rows of A, a block column the
+//! same columns of B. So the 132 tiles should be few rows by few columns: the tile's idea once more, on a level above
+//! blocks. With k to itself a set of tiles loads, for each place of k, as many elements as it has rows and columns:
 //!
 //! ```text
 //!   N = 8192: 64 x 32 tiles           row after row            in groups of 16 rows
@@ -18,16 +18,17 @@
 //!   elements for a place of k              8832                        4352
 //! ```
 //!
-//! Tiles are numbered down a group's first column, then down its second, and so on to the right edge; then comes the group
-//! below. 132 tiles of 128 x 256 are nearest to a square, 2080 rows and columns, with 16 rows.
+//! Tiles are numbered down a group's first column, then down its second, and so on to the right edge; then comes the
+//! group below. 132 tiles of 128 x 256 are nearest to a square, 2080 rows and columns, with 16 rows.
 //!
 //! ## What it's worth
 //!
-//! Where A and B fit into the second-level cache (60 MB on an H200), nothing: every element is read from memory once. At
-//! N = 8192 they have 512 MB. If nothing is left over from one set of 132 tiles to the next, a product reads 4.5 GB row
-//! after row, and 2.2 GB in groups. It takes about 20 ms at this speed, so it's 220 or 110 GB/s of the 4800 that an H200's
-//! memory gives: it has plenty. On GPUs with as many multiply-adds a second and a fifth of the bandwidth it's the
-//! difference between half busy and a quarter busy, and in any case less energy, which is what the clock depends on.
+//! Where A and B fit into the second-level cache (60 MB on an H200), nothing: every element is read from memory once.
+//! At N = 8192 they have 512 MB. If nothing is left over from one set of 132 tiles to the next, a product reads 4.5 GB
+//! row after row, and 2.2 GB in groups. It takes about 20 ms at this speed, so it's 220 or 110 GB/s of the 4800 that an
+//! H200's memory gives: it has plenty. On GPUs with as many multiply-adds a second and a fifth of the bandwidth it's
+//! the difference between half busy and a quarter busy, and in any case less energy, which is what the clock depends
+//! on.
 //!
 //! ## What it costs
 //!
@@ -36,13 +37,13 @@
 //!
 //! ## What limits it next
 //!
-//! 4096 x 4096 are 512 tiles: 3.88 times 132, so in the last of four rounds 16 multiprocessors of 132 have nothing to do,
-//! 3 % of all time. The smaller the product, the more it matters: [`k_slices`](crate::k_slices).
+//! 4096 x 4096 are 512 tiles: 3.88 times 132, so in the last of four rounds 16 multiprocessors of 132 have nothing to
+//! do, 3 % of all time. The smaller the product, the more it matters: [`k_slices`](crate::k_slices).
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: block_order TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 8192, [H200] % and [H200] % of cuBLAS (f32
-//! without TF32) in the same run; [row after row](crate::split_barrier): [H200] and [H200].
+//! On an H200 [H200: block_order TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 8192, [H200] % and [H200] % of cuBLAS
+//! (f32 without TF32) in the same run; [row after row](crate::split_barrier): [H200] and [H200].
 
 use crate::launch::{Kernel, LaunchShape, MAX_GRID_X};
 use crate::split_barrier::{self, product};

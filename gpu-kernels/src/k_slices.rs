@@ -9,11 +9,11 @@
 //! | 32 x 64 | 128 | 97 % | 8 x 1 | 3 / 8 |
 //! | 32 x 64, k shared out | 128 | 97 % | **8 x 8** | 4 / 64 |
 //!
-//! In the second row a thread has next to nothing to do, and reads shared memory for every third multiply-add: with small
-//! tiles we're back where [`tiled_32`](crate::tiled_32) was. Unless there's something else to share out among warps than the
-//! tile's area. There is: k. Every warp computes the *whole* tile, 8 x 8 outputs for each lane, for its own places of k. A
-//! step has 32 of them, warp w has places 4 w to 4 w + 3, and at the end there are eight sums for every output, to be added
-//! up:
+//! In the second row a thread has next to nothing to do, and reads shared memory for every third multiply-add: with
+//! small tiles we're back where [`tiled_32`](crate::tiled_32) was. Unless there's something else to share out among
+//! warps than the tile's area. There is: k. Every warp computes the *whole* tile, 8 x 8 outputs for each lane, for its
+//! own places of k. A step has 32 of them, warp w has places 4 w to 4 w + 3, and at the end there are eight sums for
+//! every output, to be added up:
 //!
 //! ```text
 //!   C tile = A columns 0..3 by B rows 0..3    warp 0
@@ -27,10 +27,10 @@
 //!
 //! ## Adding up
 //!
-//! Eight warps times 32 x 64 sums are 64 KiB, more than the three stages have, and after the last step these are free. So
-//! it's done in two halves: every lane stores four of its eight rows, 8 vectors; warp v adds up what the eight warps have
-//! stored for vector v of each lane, and stores the totals in C. Lanes keep their places all the way, so vectors stand side
-//! by side in shared memory, and there are no bank conflicts.
+//! Eight warps times 32 x 64 sums are 64 KiB, more than the three stages have, and after the last step these are free.
+//! So it's done in two halves: every lane stores four of its eight rows, 8 vectors; warp v adds up what the eight warps
+//! have stored for vector v of each lane, and stores the totals in C. Lanes keep their places all the way, so vectors
+//! stand side by side in shared memory, and there are no bank conflicts.
 //!
 //! The order is always that of the warps. Sums in floating point depend on the order, and adding with atomics, whoever
 //! comes first, would give other last bits in every run; this gives the same.
@@ -43,21 +43,22 @@
 //! Adding up takes 64 stores and 64 reads of 4 bytes for each thread, whatever k is: little beside k / 8 times 64
 //! multiply-adds, unless k is small. A step is short, 256 multiply-adds of a thread between two barriers, and of its
 //! instructions 79 of 100 are multiply-adds on an H200. And C's tile is small: k / 32 + k / 64 elements loaded for each
-//! output, four times as many as with 128 x 256. The matrices are small as well, so they come from the second-level cache.
+//! output, four times as many as with 128 x 256. The matrices are small as well, so they come from the second-level
+//! cache.
 //!
 //! ## What comes after
 //!
-//! Sharing k out goes on above the block. A deep product with a small C, 64 x 64 with k = 65,536, has two tiles here: then
-//! several *blocks* have to take a part of k each, and a second kernel adds up. And between this and
-//! [`wide_tile`](crate::wide_tile) lie many shapes of tile, each the best for some products. No file of this book is the
-//! fastest for all of them. `gpu-kernels/production` is all of these ideas in one generic body, made into a kernel for every
-//! shape that is worth it, and `gemm` picks.
+//! Sharing k out goes on above the block. A deep product with a small C, 64 x 64 with k = 65,536, has two tiles here:
+//! then several *blocks* have to take a part of k each, and a second kernel adds up. And between this and
+//! [`wide_tile`](crate::wide_tile) lie many shapes of tile, each the best for some products. No file of this book is
+//! the fastest for all of them. `gpu-kernels/production` is all of these ideas in one generic body, made into a kernel
+//! for every shape that is worth it, and `gemm` picks.
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: k_slices TFLOP/s] TFLOP/s at N = 512, [H200] at N = 1024 and [H200] at N = 4096, [H200] %, [H200] % and
-//! [H200] % of cuBLAS (f32 without TF32) in the same run; [`split_barrier`](crate::split_barrier): [H200], [H200] and
-//! [H200].
+//! On an H200 [H200: k_slices TFLOP/s] TFLOP/s at N = 512, [H200] at N = 1024 and [H200] at N = 4096, [H200] %, [H200]
+//! % and [H200] % of cuBLAS (f32 without TF32) in the same run; [`split_barrier`](crate::split_barrier): [H200], [H200]
+//! and [H200].
 
 use crate::async_copies::{Copies, WORD};
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};

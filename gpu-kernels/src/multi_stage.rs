@@ -1,12 +1,12 @@
 //! # Lesson 16: several steps ahead
 //!
-//! In [`async_copies`](crate::async_copies) a copy is started in one step and must be there for the next: it has one step's
-//! time. That's 512 multiply-adds of each warp, and a scheduler with two warps of one block needs at least 1024 cycles for
-//! theirs. A load from memory takes several hundred if nobody else loads, and everybody does; and whoever waits, waits at a
-//! barrier, and all others of the block with it.
+//! In [`async_copies`](crate::async_copies) a copy is started in one step and must be there for the next: it has one
+//! step's time. That's 512 multiply-adds of each warp, and a scheduler with two warps of one block needs at least 1024
+//! cycles for theirs. A load from memory takes several hundred if nobody else loads, and everybody does; and whoever
+//! waits, waits at a barrier, and all others of the block with it.
 //!
-//! More stages give a copy more time. With S of them, one is read while S - 1 are on their way, and a copy that is started
-//! in step s is needed in step s + S - 1. Here S is 4:
+//! More stages give a copy more time. With S of them, one is read while S - 1 are on their way, and a copy that is
+//! started in step s is needed in step s + S - 1. Here S is 4:
 //!
 //! ```text
 //!   step   reads stage   copies tiles   to stage
@@ -16,14 +16,15 @@
 //!     3         3             6            2
 //! ```
 //!
-//! It costs shared memory only, 8,320 bytes a stage, and no register: that is what copies that pass none are good for. Two
-//! blocks take 66,560 bytes of a multiprocessor's.
+//! It costs shared memory only, 8,320 bytes a stage, and no register: that is what copies that pass none are good for.
+//! Two blocks take 66,560 bytes of a multiprocessor's.
 //!
 //! ## What `wait_group::<N>` means
 //!
-//! Groups end in the order in which they were committed, as far as waiting is concerned: `wait_group::<N>` returns when at
-//! most the N *latest* are still on their way. Which N is right? Count the groups at the beginning of step s. S - 1 were
-//! committed before the first step, and one in every step since. The step needs group s, so those behind it may be missing:
+//! Groups end in the order in which they were committed, as far as waiting is concerned: `wait_group::<N>` returns when
+//! at most the N *latest* are still on their way. Which N is right? Count the groups at the beginning of step s. S - 1
+//! were committed before the first step, and one in every step since. The step needs group s, so those behind it may be
+//! missing:
 //!
 //! ```text
 //!   step   committed so far    needed    may be on their way
@@ -32,29 +33,29 @@
 //!     2    0 1 2 3 4              2       3 4
 //! ```
 //!
-//! N = S - 2 = 2. With 3 the kernel reads tiles that may not be there, and often gets away with it. With 1 it's
-//! right, but waits for copies that have had two steps' time instead of three.
+//! N = S - 2 = 2. With 3 the kernel reads tiles that may not be there, and often gets away with it. With 1 it's right,
+//! but waits for copies that have had two steps' time instead of three.
 //!
-//! The count must go on to the end. After the last tiles a thread still starts a group in every step, of zeros, for which
-//! no memory is read; if it stopped, the latest groups would be those that the last steps need.
+//! The count must go on to the end. After the last tiles a thread still starts a group in every step, of zeros, for
+//! which no memory is read; if it stopped, the latest groups would be those that the last steps need.
 //!
 //! ## One barrier
 //!
-//! As before it says two things: everybody's copies of this step's tiles are here, since everybody has waited for them, and
-//! everybody is through with the step before, whose stage is now the next to be filled. This is why the copies come after
-//! the barrier and not before it.
+//! As before it says two things: everybody's copies of this step's tiles are here, since everybody has waited for them,
+//! and everybody is through with the step before, whose stage is now the next to be filled. This is why the copies come
+//! after the barrier and not before it.
 //!
 //! ## What limits it next
 //!
-//! Where two blocks share a multiprocessor and the product is large, two stages were nearly enough: the warps of one block
-//! compute while the other's wait. The loop is as long as it was, and of 100 instructions 85 are multiply-adds on an H200.
-//! 5 of the others are reads of shared memory, 4 for 64 multiply-adds, and the rest is done once a step whatever the
-//! tile's size. [`wide_tile`](crate::wide_tile) makes more of both.
+//! Where two blocks share a multiprocessor and the product is large, two stages were nearly enough: the warps of one
+//! block compute while the other's wait. The loop is as long as it was, and of 100 instructions 85 are multiply-adds on
+//! an H200. 5 of the others are reads of shared memory, 4 for 64 multiply-adds, and the rest is done once a step
+//! whatever the tile's size. [`wide_tile`](crate::wide_tile) makes more of both.
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: multi_stage TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS (f32
-//! without TF32) in the same run; [two stages](crate::async_copies): [H200] and [H200].
+//! On an H200 [H200: multi_stage TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS
+//! (f32 without TF32) in the same run; [two stages](crate::async_copies): [H200] and [H200].
 
 use crate::async_copies::{multiply_stage, Copies, STAGE};
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};

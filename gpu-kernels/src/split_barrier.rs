@@ -1,13 +1,13 @@
 //! # Lesson 18: a barrier in two halves
 //!
-//! A barrier is two things in one. A thread *arrives*, which says: I'm through with what came before. And it *waits* until
-//! everybody has arrived. `sync_threads` has nothing between the two. But there may well be something to do that needs
-//! neither: in [`wide_tile`](crate::wide_tile) a warp that is through with its copies still has products to compute before
-//! it needs the next tiles.
+//! A barrier is two things in one. A thread *arrives*, which says: I'm through with what came before. And it *waits*
+//! until everybody has arrived. `sync_threads` has nothing between the two. But there may well be something to do that
+//! needs neither: in [`wide_tile`](crate::wide_tile) a warp that is through with its copies still has products to
+//! compute before it needs the next tiles.
 //!
 //! GPUs of compute capability 8.0 and later have barriers in two halves, as objects in shared memory (`mbarrier`). One
-//! counts arrivals; when as many have come as it was made for, its *phase* is complete and the next begins. Whoever waits,
-//! waits for a phase, and names it by its parity: 0, 1, 0, 1.
+//! counts arrivals; when as many have come as it was made for, its *phase* is complete and the next begins. Whoever
+//! waits, waits for a phase, and names it by its parity: 0, 1, 0, 1.
 //!
 //! ## One step
 //!
@@ -18,9 +18,9 @@
 //!          15            wait for the phase: everybody's are here -> read the first operands of the next step, multiply
 //! ```
 //!
-//! Between place 10 and 15 lie 640 multiply-adds of each warp: one that is so far behind the others still holds nobody up.
-//! And operands are read across the step's end. There is no beginning of a step any more at which all warps first have to
-//! read; only the loop's branch.
+//! Between place 10 and 15 lie 640 multiply-adds of each warp: one that is so far behind the others still holds nobody
+//! up. And operands are read across the step's end. There is no beginning of a step any more at which all warps first
+//! have to read; only the loop's branch.
 //!
 //! ## Why it's right
 //!
@@ -28,23 +28,23 @@
 //! Take the stages in turn, three of them:
 //!
 //! - Tiles s + 1 are read from place 15 of step s on, after the wait: everybody's copies are here.
-//! - Tiles s + 2 are copied from step s + 1 on, after the same wait, into the stage that step s - 1 has read. Everybody is
-//!   through with it.
-//! - Tiles s may still be read by a slow warp, at places 11 to 15, while a fast one is in step s + 1. Nobody copies into
-//!   their stage before step s + 2.
+//! - Tiles s + 2 are copied from step s + 1 on, after the same wait, into the stage that step s - 1 has read. Everybody
+//!   is through with it.
+//! - Tiles s may still be read by a slow warp, at places 11 to 15, while a fast one is in step s + 1. Nobody copies
+//!   into their stage before step s + 2.
 //!
-//! The third stage is the distance between fast and slow. With two, the copies of step s + 1 would go into the stage that
-//! the slow one is reading; and with arrival at place 15 there's nothing left to do before the wait.
+//! The third stage is the distance between fast and slow. With two, the copies of step s + 1 would go into the stage
+//! that the slow one is reading; and with arrival at place 15 there's nothing left to do before the wait.
 //!
-//! One barrier serves all steps. A warp can't arrive for a phase before it has waited for the one before, so nobody is ever
-//! two phases ahead, and the parity is enough to tell two phases apart. A thread that waits with the wrong parity waits for
-//! the phase before, which is complete, and goes on at once.
+//! One barrier serves all steps. A warp can't arrive for a phase before it has waited for the one before, so nobody is
+//! ever two phases ahead, and the parity is enough to tell two phases apart. A thread that waits with the wrong parity
+//! waits for the phase before, which is complete, and goes on at once.
 //!
 //! ## Who arrives
 //!
-//! One lane for its whole warp, 8 arrivals instead of 256. Before it does, `sync_warp` makes the other lanes' copies and
-//! reads come before the arrival. And a barrier has to be made before it can be used: thread 0 does it, and an ordinary
-//! barrier, before the first step, shows it to all.
+//! One lane for its whole warp, 8 arrivals instead of 256. Before it does, `sync_warp` makes the other lanes' copies
+//! and reads come before the arrival. And a barrier has to be made before it can be used: thread 0 does it, and an
+//! ordinary barrier, before the first step, shows it to all.
 //!
 //! Copies are only one step ahead now, started at places 0 to 6 and waited for at place 10. With two warps for each
 //! scheduler a place takes 256 cycles, so the last of them has 1000 cycles, and the steps are long enough.
@@ -54,14 +54,15 @@
 //!
 //! ## What limits it next
 //!
-//! The instructions that aren't multiply-adds, 9 of 100, and now and then a multiply-add whose three operands come from two
-//! banks of registers. More than this a kernel can only gain in what it knows of the product: which tiles are computed at
-//! the same time ([`block_order`](crate::block_order)), and what to do with a small one ([`k_slices`](crate::k_slices)).
+//! The instructions that aren't multiply-adds, 9 of 100, and now and then a multiply-add whose three operands come from
+//! two banks of registers. More than this a kernel can only gain in what it knows of the product: which tiles are
+//! computed at the same time ([`block_order`](crate::block_order)), and what to do with a small one
+//! ([`k_slices`](crate::k_slices)).
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: split_barrier TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS (f32
-//! without TF32) in the same run; [with barriers in one piece](crate::wide_tile): [H200] and [H200].
+//! On an H200 [H200: split_barrier TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS
+//! (f32 without TF32) in the same run; [with barriers in one piece](crate::wide_tile): [H200] and [H200].
 
 use crate::async_copies::Copies;
 use crate::launch::Kernel;
@@ -88,7 +89,8 @@ pub const KERNEL: Kernel = Kernel {
     name: "split_barrier",
     title: "warps arrive at the barrier early and wait late",
     entry: "split_barrier",
-    shared_bytes: size_of::<u64>() as u32,
+    // The barrier has 8 bytes, and dynamic shared memory begins at the next multiple of 128.
+    shared_bytes: 128,
     ..wide_tile::KERNEL
 };
 

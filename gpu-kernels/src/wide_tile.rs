@@ -1,8 +1,8 @@
 //! # Lesson 17: as much as the registers hold
 //!
-//! Of 100 instructions in the loop of [`multi_stage`](crate::multi_stage) 85 are multiply-adds on an H200, whose schedulers
-//! issue one instruction a cycle, whatever it is: nothing that merely gets quicker helps any more, the others have to become
-//! fewer. Two numbers decide how many there are for each multiply-add:
+//! Of 100 instructions in the loop of [`multi_stage`](crate::multi_stage) 85 are multiply-adds on an H200, whose
+//! schedulers issue one instruction a cycle, whatever it is: nothing that merely gets quicker helps any more, the
+//! others have to become fewer. Two numbers decide how many there are for each multiply-add:
 //!
 //! | outputs of a thread | registers for sums | reads for one i | multiply-adds | their share of these |
 //! |---|---|---|---|---|
@@ -11,46 +11,47 @@
 //! | 16 x 16 | 256 | 8 | 256 | a thread has 255 registers |
 //!
 //! And every step has copies, addresses, a barrier and the loop itself, 58 instructions in `multi_stage` and 88 here,
-//! however many multiply-adds it has. Here it has 16 places of k and 2048 multiply-adds of a thread, four times as many.
-//! Together: 2048 of 2232 instructions, **92 of 100**.
+//! however many multiply-adds it has. Here it has 16 places of k and 2048 multiply-adds of a thread, four times as
+//! many. Together: 2048 of 2232 instructions, **92 of 100**.
 //!
-//! 256 threads with 16 x 8 outputs are a tile of 128 x 256. It needs k / 128 + k / 256 loads for an output, three quarters
-//! of what 128 x 128 needs, and 12 passes over the banks for 128 multiply-adds instead of 16.
+//! 256 threads with 16 x 8 outputs are a tile of 128 x 256. It needs k / 128 + k / 256 loads for an output, three
+//! quarters of what 128 x 128 needs, and 12 passes over the banks for 128 multiply-adds instead of 16.
 //!
 //! ## One block
 //!
-//! With some 240 registers for each of 256 threads a multiprocessor holds one block: 8 warps of a possible 64, two for each
-//! scheduler. There is nobody else to do something while a warp waits, so a warp has to see to it itself that it never
-//! does:
+//! With some 240 registers for each of 256 threads a multiprocessor holds one block: 8 warps of a possible 64, two for
+//! each scheduler. There is nobody else to do something while a warp waits, so a warp has to see to it itself that it
+//! never does:
 //!
-//! - **Reads of shared memory** are a place ahead: what place i + 1 needs is asked for before place i is multiplied, 128
-//!   multiply-adds earlier.
+//! - **Reads of shared memory** are a place ahead: what place i + 1 needs is asked for before place i is multiplied,
+//!   128 multiply-adds earlier.
 //! - **Copies** are two steps ahead, with three stages. They are started in portions, at places 0, 2, 4 and 6: all at
 //!   once, they would keep the unit that also answers the reads.
-//! - **No branch** is in the step. The assembler arranges instructions within a piece of code without branches, and only
-//!   there. So the tiles after the last are copied as well, as zeros for which nothing is read; a condition around the
-//!   copies would cut the step in pieces.
+//! - **No branch** is in the step. The assembler arranges instructions within a piece of code without branches, and
+//!   only there. So the tiles after the last are copied as well, as zeros for which nothing is read; a condition around
+//!   the copies would cut the step in pieces.
 //!
-//! The reads are single instructions that this file asks for ([`load_shared`]) instead of reads through a pointer. To the
-//! compiler they stay where they are and whole; with a pointer it takes some of them apart into four at the loop's ends.
+//! The reads are single instructions that this file asks for ([`load_shared`]) instead of reads through a pointer. To
+//! the compiler they stay where they are and whole; with a pointer it takes some of them apart into four at the loop's
+//! ends.
 //!
 //! ## More than 48 KiB
 //!
-//! Three stages take 74,496 bytes. A kernel can declare 48 KiB at most; more has to be asked for at the launch, as dynamic
-//! shared memory, and how much there is depends on the GPU: a block can have 163 KiB on an A100, 99 on a GeForce of the
-//! same generation, 227 on an H200.
+//! Three stages take 74,496 bytes. A kernel can declare 48 KiB at most; more has to be asked for at the launch, as
+//! dynamic shared memory, and how much there is depends on the GPU: a block can have 163 KiB on an A100, 99 on a
+//! GeForce of the same generation, 227 on an H200.
 //!
 //! ## What limits it next
 //!
-//! The barrier. Two warps a scheduler come to it at about the same time, wait for the slowest of eight, and then all have to
-//! read before anybody can multiply. Those are the only cycles in a step with nothing to do:
+//! The barrier. Two warps a scheduler come to it at about the same time, wait for the slowest of eight, and then all
+//! have to read before anybody can multiply. Those are the only cycles in a step with nothing to do:
 //! [`split_barrier`](crate::split_barrier) finds something.
 //!
 //! ## Measured
 //!
-//! On an H200 [H200: wide_tile TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS (f32
-//! without TF32) in the same run; [8 x 8 outputs](crate::multi_stage): [H200] and [H200]. At N = 1024 there are only 32
-//! tiles of this size, for 132 multiprocessors.
+//! On an H200 [H200: wide_tile TFLOP/s] TFLOP/s at N = 4096 and [H200] at N = 1024, [H200] % and [H200] % of cuBLAS
+//! (f32 without TF32) in the same run; [8 x 8 outputs](crate::multi_stage): [H200] and [H200]. At N = 1024 there are
+//! only 32 tiles of this size, for 132 multiprocessors.
 
 use crate::async_copies::{Copies, WORD};
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};

@@ -1,6 +1,6 @@
 //! Which kernel for which product.
 
-use gpu_kernels::{Architecture, KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -60,11 +60,7 @@ impl Plan {
 
     /// The order in which the products of an element are added up.
     pub fn order(&self) -> Order {
-        // The later lessons share K out over warps, and so do production kernels.
-        match (self.kernel.signature, self.kernel.architecture) {
-            (Signature::Plain, Architecture::Compute70) => Order::Ascending,
-            _ => Order::Any,
-        }
+        Order::of(self.kernel)
     }
 }
 

@@ -27,6 +27,7 @@
 //!
 //! With alpha and beta there are two more roundings: of alpha times the sum, and of what beta C makes of it.
 
+use gpu_kernels::{Kernel, launch::Signature};
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -92,10 +93,18 @@ pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
 /// The order in which a kernel adds up the products of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Along K, as the kernels of the book do.
+    /// Along K, as the kernels of the book do, but for the one that is about another order.
     Ascending,
     /// Any other.
     Any,
+}
+
+impl Order {
+    /// The order of a kernel.
+    pub fn of(kernel: &Kernel) -> Order {
+        let shares_k = kernel.entry == gpu_kernels::k_slices::KERNEL.entry;
+        if kernel.signature == Signature::Call || shares_k { Order::Any } else { Order::Ascending }
+    }
 }
 
 /// Computes the reference for an `m` x `k` by `k` x `n` product of a kernel that goes along K, on all cores.
@@ -218,13 +227,22 @@ impl Reference {
     }
 }
 
-/// Compares `c` with the reference for `a` times `b`.
+/// Compares `c` with the reference for `a` times `b`, for a kernel that goes along K.
 ///
 /// # Panics
 ///
 /// If the shapes don't fit together.
 pub fn check(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> Verification {
-    compare(c.view(), &reference(a.view(), b.view()))
+    check_in(Order::Ascending, c, a, b)
+}
+
+/// Compares `c` with the reference for `a` times `b`, for a kernel that adds up in that order.
+///
+/// # Panics
+///
+/// If the shapes don't fit together.
+pub fn check_in(order: Order, c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> Verification {
+    compare(c.view(), &reference_in(order, a.view(), b.view()))
 }
 
 /// Compares a result with its reference, element by element.

@@ -12,7 +12,7 @@
 /// # Safety
 ///
 /// The 8 bytes must be this block's, and nobody else may use them.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn initialise(barrier: u32, arrivals: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("mbarrier.init.shared.b64 [{}], {};", in(reg32) barrier, in(reg32) arrivals, options(nostack));
@@ -25,7 +25,7 @@ pub unsafe fn initialise(barrier: u32, arrivals: u32) {
 /// # Safety
 ///
 /// There must be an initialised barrier.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn arrive(barrier: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -41,7 +41,7 @@ pub unsafe fn arrive(barrier: u32) {
 /// # Safety
 ///
 /// There must be an initialised barrier, in that phase or the one after it.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 #[allow(named_asm_labels)] // The braces make the name local to each copy of the text, which the lint doesn't know.
 pub unsafe fn wait(barrier: u32, parity: u32) {
     #[cfg(target_arch = "nvptx64")]
@@ -60,7 +60,7 @@ pub unsafe fn wait(barrier: u32, parity: u32) {
 /// # Safety
 ///
 /// All 32 lanes must come here.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn sync_warp() {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("bar.warp.sync 0xffffffff;", options(nostack));

@@ -12,7 +12,7 @@
 ///
 /// If `wanted` isn't 0, `from` must point to 4 readable bytes and `shared` be the address of 4 bytes of this block's
 /// shared memory, both multiples of 4. Until the copy has been waited for, nobody may read or write those.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn copy_word(shared: u32, from: u64, wanted: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -29,7 +29,7 @@ pub unsafe fn copy_word(shared: u32, from: u64, wanted: u32) {
 /// # Safety
 ///
 /// As for [`copy_word`], with `bytes` readable ones: with 0 nothing is read.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn copy_word_or_zeros(shared: u32, from: u64, bytes: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -45,7 +45,7 @@ pub unsafe fn copy_word_or_zeros(shared: u32, from: u64, bytes: u32) {
 /// # Safety
 ///
 /// As for [`copy_word`], with 16 bytes and multiples of 16.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn copy_vector(shared: u32, from: u64, wanted: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -62,7 +62,7 @@ pub unsafe fn copy_vector(shared: u32, from: u64, wanted: u32) {
 /// # Safety
 ///
 /// As for [`copy_vector`], with `bytes` readable ones: with 0 nothing is read.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn copy_vector_or_zeros(shared: u32, from: u64, bytes: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -74,7 +74,7 @@ pub unsafe fn copy_vector_or_zeros(shared: u32, from: u64, bytes: u32) {
 }
 
 /// Makes a group of the copies that this thread has asked for since the last one.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn commit_group() {
     // SAFETY: it reads and writes no memory by itself.
     #[cfg(target_arch = "nvptx64")]
@@ -84,7 +84,7 @@ pub fn commit_group() {
 }
 
 /// Waits until at most `PENDING` of this thread's latest groups are still on their way.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn wait_group<const PENDING: usize>() {
     // SAFETY: it waits for copies whose promises were given where they were asked for.
     #[cfg(target_arch = "nvptx64")]

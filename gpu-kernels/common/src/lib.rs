@@ -1,10 +1,18 @@
 //! What the kernel crates of this repository share: how a kernel describes itself to whoever launches it ([`launch`])
 //! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]), what a general product is
-//! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two halves,
-//! [`vectors`] at addresses that are plain numbers, and a thread's [`position`].
+//! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two
+//! halves, [`vectors`] at addresses that are plain numbers, and a thread's [`position`].
 //!
-//! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so that an
-//! edited lesson doesn't compile the production kernels again. What both need is here.
+//! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so
+//! that an edited lesson doesn't compile the production kernels again. What both need is here.
+
+//! ## Which line an instruction is said to be on
+//!
+//! With the feature `lines-of-callers` an instruction of a function of this crate has the line of the call in the PTX,
+//! otherwise its own line here. A kernel's reader wants the call. It's done by not asking for the functions to be
+//! inlined early: cuda_builder gives lines to the crate that it builds and to what is compiled within it, and this
+//! crate is then compiled by itself, without lines, and inlined when everything is linked. Functions with parameters
+//! for types or numbers are compiled with their callers in any case.
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
@@ -18,11 +26,11 @@ pub mod vectors;
 
 pub use call::Call;
 
-/// States in the PTX what cuda_builder has to know of an entry: its launch bounds
-/// ([`launch::LaunchBounds`]) and the level of PTX it is for, as in `entry_facts!(tiled, tiled::KERNEL);`.
+/// States in the PTX what cuda_builder has to know of an entry: its launch bounds ([`launch::LaunchBounds`]) and the
+/// level of PTX it is for, as in `entry_facts!(tiled, tiled::KERNEL);`.
 ///
-/// Both are variables that cuda_builder reads and takes away: bounds become directives of the entry, and a module has the
-/// entries of its own level only. To any other builder they are variables that nobody uses.
+/// Both are variables that cuda_builder reads and takes away: bounds become directives of the entry, and a module has
+/// the entries of its own level only. To any other builder they are variables that nobody uses.
 #[macro_export]
 macro_rules! entry_facts {
     ($entry:ident, $kernel:expr) => {

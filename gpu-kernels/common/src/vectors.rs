@@ -5,9 +5,9 @@
 //! memory addresses have 32 bits, as the GPU has them: half the registers, and half the instructions.
 
 /// The address of the shared memory whose size the launch sets, the same as
-/// [`dynamic_shared_mem`](https://docs.rs/cuda_std/0.2.2/cuda_std/shared/fn.dynamic_shared_mem.html) gives as a pointer.
-/// A multiple of 128.
-#[inline(always)]
+/// [`dynamic_shared_mem`](https://docs.rs/cuda_std/0.2.2/cuda_std/shared/fn.dynamic_shared_mem.html) gives as a
+/// pointer. A multiple of 128.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn dynamic_shared_memory() -> u32 {
     #[allow(unused_mut)]
     let mut address = 0;
@@ -24,7 +24,7 @@ pub fn dynamic_shared_memory() -> u32 {
 }
 
 /// The address of a shared array, such as `shared_array!` of cuda_std reserves.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn shared_address<T>(array: *const T) -> u32 {
     #[cfg(target_arch = "nvptx64")]
     {
@@ -43,8 +43,9 @@ pub fn shared_address<T>(array: *const T) -> u32 {
 }
 
 /// The same pointer, of which the compiler no longer knows how it came about: a loop that moves it on keeps it in
-/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every turn.
-#[inline(always)]
+/// registers as it is. Of a pointer that it knows to be a sum, the compiler may keep the parts, and add them in every
+/// turn.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub fn kept<T>(pointer: *const T) -> *const T {
     #[allow(unused_mut)]
     let mut same = pointer;
@@ -61,7 +62,7 @@ pub fn kept<T>(pointer: *const T) -> *const T {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and lie, with all 16 bytes, in this block's shared memory.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_shared(address: u32) -> [f32; 4] {
     #[allow(unused_mut)]
     let [mut x, mut y, mut z, mut w] = [0.0f32; 4];
@@ -96,7 +97,7 @@ pub unsafe fn load_shared_word(address: u32) -> f32 {
 /// # Safety
 ///
 /// As for [`load_shared`].
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -125,7 +126,7 @@ pub unsafe fn store_shared_word(address: u32, x: f32) {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and point to 16 readable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_global(address: u64) -> [f32; 4] {
     #[allow(unused_mut)]
     let [mut x, mut y, mut z, mut w] = [0.0f32; 4];
@@ -144,7 +145,7 @@ pub unsafe fn load_global(address: u64) -> [f32; 4] {
 /// # Safety
 ///
 /// `address` must be a multiple of 16 and point to 16 writable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_global(address: u64, [x, y, z, w]: [f32; 4]) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -160,7 +161,7 @@ pub unsafe fn store_global(address: u64, [x, y, z, w]: [f32; 4]) {
 /// # Safety
 ///
 /// `address` must be a multiple of 4 and point to 4 readable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load_global_word(address: u64) -> f32 {
     #[allow(unused_mut)]
     let mut x = 0.0f32;
@@ -176,7 +177,7 @@ pub unsafe fn load_global_word(address: u64) -> f32 {
 /// # Safety
 ///
 /// `address` must be a multiple of 4 and point to 4 writable bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store_global_word(address: u64, x: f32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("st.global.f32 [{}], {};", in(reg64) address, in(reg32) x, options(nostack));
