@@ -58,9 +58,25 @@ impl Plan {
         self.kernel.blocks(m, n, k) * u64::from(self.splits)
     }
 
-    /// The order in which the products of an element are added up.
-    pub fn order(&self) -> Order {
-        Order::of(self.kernel)
+    /// The order in which the products of an element are added up, `k` of them.
+    pub fn order(&self, k: usize) -> Order {
+        order(self.kernel, self.splits, k)
+    }
+}
+
+/// The order in which `kernel` adds up the `k` products of an element if K is split so often.
+pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
+    let along_k = kernel.entry != gpu_kernels::k_slices::KERNEL.entry;
+    match family_of(kernel) {
+        None if along_k => Order::Ascending,
+        None => Order::Any,
+        Some((family, _)) if family.slices == 1 && splits <= 1 => Order::Ascending,
+        Some((family, _)) => {
+            // Each slice has its share of every tile; then the slices are added up, then the splits.
+            let (step, slices, splits) = (family.tile.k as usize, family.slices as usize, splits.max(1) as usize);
+            let tiles = k.div_ceil(splits).div_ceil(step) + 1;
+            Order::Parts(tiles * step.div_ceil(slices) + slices + splits)
+        }
     }
 }
 

@@ -185,10 +185,10 @@ fn arguments_in_registers_and_on_the_stack_arrive() {
 fn a_function_that_the_driver_lacks_returns_not_found() {
     with_library("a_function_that_the_driver_lacks_returns_not_found", Some(stand_in), || {
         let driver = libcuda::load().unwrap();
-        assert!(driver.missing().contains(&"cuGraphLaunch"));
+        assert!(driver.missing().contains(&"cuMipmappedArrayDestroy"));
         assert!(!driver.missing().contains(&"cuInit"));
         // SAFETY: the stand-in has no such function, so nothing looks at the arguments.
-        let answer = unsafe { sys::cuGraphLaunch(std::ptr::null_mut(), std::ptr::null_mut()) };
+        let answer = unsafe { sys::cuMipmappedArrayDestroy(std::ptr::null_mut()) };
         assert_eq!(answer as c_int, libcuda::NOT_FOUND);
     });
 }

@@ -59,7 +59,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let computed = progress::launching(gemm.device(), blocks, || gemm.compute(&product, named))?;
     let verification = arguments.verify.then(|| {
         progress::spinning("checking every element", || {
-            let reference = verify::reference_in(computed.plan.order(), a.view(), b.view());
+            let reference = verify::reference_in(computed.plan.order(k), a.view(), b.view());
             verify::compare(computed.c.view(), &reference.scaled(formula.alpha, formula.beta, product.c))
         })
     });

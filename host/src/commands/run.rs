@@ -28,8 +28,8 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;
-    let order = verify::Order::of(kernel);
-    let verification = progress::spinning("checking every element", || verify::check_in(order, &product.c, &a, &b));
+    let verification =
+        progress::spinning("checking every element", || verify::check_in(product.plan.order(size), &product.c, &a, &b));
     let product = ProductReport::new(&gemm.device().info(), &product, size, Some(verification));
     Ok(RunReport::new(product, seed, verify::LESSON_BAR))
 }

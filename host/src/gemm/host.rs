@@ -112,7 +112,7 @@ impl Uploaded {
     /// Room for a matrix in the order of elements of `like`.
     fn allocate(device: &Device, like: &ArrayRef2<f32>) -> Result<Uploaded, GemmError> {
         let (rows, columns) = like.dim();
-        let elements = rows.checked_mul(columns).unwrap_or(usize::MAX);
+        let elements = rows.saturating_mul(columns);
         let by_columns = HostOrder::of(like) == HostOrder::Columns;
         Ok(Uploaded { buffer: device.allocate(elements)?, rows, columns, by_columns })
     }
@@ -296,7 +296,6 @@ impl Gemm {
                 }
                 Ok(())
             })?;
-            drop(launch);
             (outcome.map(|()| time)?, 1)
         };
         c_on_device.download(&mut result)?;

@@ -160,7 +160,8 @@ impl Launcher for &Stream {
         arguments: &[Argument<'_>],
     ) -> Result<(), GemmError> {
         // SAFETY: the caller's promise.
-        Ok(unsafe { kernel.launch(self, shape, arguments)? })
+        unsafe { kernel.launch(self, shape, arguments)? };
+        Ok(())
     }
 }
 
@@ -229,7 +230,7 @@ impl Gemm {
         let Limits { size, batch } = self.limits;
         if m.max(n).max(k) <= size {
             return pieces(count, batch).try_for_each(|batch| {
-                let [a, b, c] = [a, b, c].map(|operand| operand.from_product(batch.start));
+                let [a, b, c] = [a, b, c].map(|operand| operand.without_first(batch.start));
                 let piece = Multiplication { a, b, c, count: batch.len(), ..*product };
                 self.launch_piece(&piece, plan, workspace, launcher)
             });

@@ -416,7 +416,7 @@ impl<'a> DeviceMatrices<'a> {
         rows: usize,
         columns: usize,
     ) -> Result<DeviceMatrices<'a>, GemmError> {
-        let stride = rows.checked_mul(columns).unwrap_or(usize::MAX);
+        let stride = rows.saturating_mul(columns);
         DeviceMatrices::with_strides(buffer, offset, [count, stride], rows, columns, columns)
     }
 
@@ -454,7 +454,7 @@ impl<'a> DeviceMatricesMut<'a> {
         rows: usize,
         columns: usize,
     ) -> Result<DeviceMatricesMut<'a>, GemmError> {
-        let stride = rows.checked_mul(columns).unwrap_or(usize::MAX);
+        let stride = rows.saturating_mul(columns);
         DeviceMatricesMut::with_strides(buffer, offset, [count, stride], rows, columns, columns)
     }
 
@@ -638,7 +638,7 @@ impl<'a> Operand<'a> {
     }
 
     /// A batch without its first `products` matrices; the same if it isn't one.
-    pub(super) fn from_product(self, products: usize) -> Operand<'a> {
+    pub(super) fn without_first(self, products: usize) -> Operand<'a> {
         let place = match self.place {
             Place::One(_) => self.place,
             Place::Strided { address, stride, count } => {

@@ -1,7 +1,7 @@
 //! The library call: C = alpha op(A) op(B) + beta C on a device.
 //!
 //! [`Gemm::product`] is the call for matrices in device memory, [`Gemm::multiply`] and [`Gemm::general_mat_mul`] are those
-//! for matrices in host memory. Which kernel runs is for [`plan`](crate::plan) to say. [`Gemm::enqueue`] launches a
+//! for matrices in host memory. Which kernel runs is for [`plan`] to say. [`Gemm::enqueue`] launches a
 //! kernel of the book by name, for whoever compares or watches kernels.
 //!
 //! | file | job |
@@ -137,6 +137,15 @@ impl Gemm {
         let kernel = self.device.kernel(module, entry)?;
         loaded.kernels.push((entry, kernel.clone()));
         Ok(kernel)
+    }
+
+    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product whose caller has
+    /// none.
+    fn plan_or(&self, plan: Option<Plan>, problem: &Problem) -> Plan {
+        match plan {
+            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            None => self.plan(problem),
+        }
     }
 
     /// The plan for a product whose caller has none.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     device::{DeviceBuffer, Stream},
-    plan::{self, Plan, Problem},
+    plan::{Plan, Problem},
 };
 
 /// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
@@ -92,7 +92,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.plan.unwrap_or_else(|| self.gemm.plan(&problem)))
+        Ok(self.gemm.plan_or(self.plan, &problem))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -145,10 +145,7 @@ impl<'a> Product<'a> {
             return Ok(());
         };
         let problem = product.problem();
-        let plan = match plan {
-            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            None => gemm.plan(&problem),
-        };
+        let plan = gemm.plan_or(plan, &problem);
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }

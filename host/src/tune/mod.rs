@@ -312,7 +312,7 @@ impl<'a> Range<'a> {
         let product = self.gemm.product(a, b).with_plan(Plan { splits: plan.splits.min(2), ..*plan });
         product.enqueue_into(DeviceMatrixMut::new(&mut c_buffer, 0, m, n)?)?;
         let c = Array2::from_shape_vec((m, n), c_buffer.download()?).expect("C has m * n elements");
-        let right = verify::check_in(plan.order(), &c, &inputs[0], &inputs[1]).passed();
+        let right = verify::check_in(plan.order(k), &c, &inputs[0], &inputs[1]).passed();
         self.right.insert(name, right);
         Ok(right)
     }
