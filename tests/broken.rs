@@ -36,7 +36,9 @@ fn kind(finding: &Finding) -> Option<Kind> {
         FindingKind::Fault(LaunchErrorKind::Misaligned { .. }) => Kind::Misaligned,
         FindingKind::Fault(LaunchErrorKind::DivergentBarrier { .. }) => Kind::DivergentBarrier,
         FindingKind::Fault(LaunchErrorKind::MbarrierDeadlock { .. }) => Kind::MbarrierDeadlock,
-        FindingKind::Fault(LaunchErrorKind::Mbarrier { problem: MbarrierProblem::NotInitialised, .. }) => Kind::NoMbarrier,
+        FindingKind::Fault(LaunchErrorKind::Mbarrier { problem: MbarrierProblem::NotInitialised, .. }) => {
+            Kind::NoMbarrier
+        }
         _ => return None,
     })
 }

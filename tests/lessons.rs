@@ -69,8 +69,8 @@ fn a_transposed_tile_costs_288_turns_a_step_where_32_and_one_would_do_and_both_c
 fn only_the_kernels_whose_lessons_speak_of_bank_conflicts_have_any() {
     for kernel in KERNELS {
         let costs = costs(kernel);
-        let traffic = [costs.shared_loads, costs.shared_stores, costs.shared_copies];
-        let has_conflicts = traffic.iter().any(|traffic| traffic.units > traffic.ideal);
+        let has_conflicts = costs.shared_loads.units > costs.shared_loads.ideal
+            || costs.shared_stores.units > costs.shared_stores.ideal;
         let shown = ["conflicted", "vector_loads", "double_buffered"];
         assert_eq!(has_conflicts, shown.contains(&kernel.name), "{}", kernel.name);
     }
@@ -160,6 +160,10 @@ fn copies_take_the_place_of_loads_and_stores() {
     // What lies past the end of k is written to shared memory, as zeros, but not read.
     assert_eq!(copied.shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 1));
     assert_eq!(copied.global_copies.bytes, through_registers.global_loads.bytes);
+    // Four for A of 4 passes, whose four rows begin in one bank of the first-level cache, and one for B of 8. Zeros for A
+    // have no source.
+    assert_eq!(copied.shared_copies.units, 8 * (SIZE as u64 / 8 * (4 * 4 + 8) + (4 + 8)));
+    assert_eq!(per_step(&async_copies::KERNEL, copied.shared_loads.units), 64);
     assert_eq!(costs(&multi_stage::KERNEL).shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 3));
 }
 

@@ -19,7 +19,11 @@ pub const MISTAKE: Mistake = Mistake {
     before: Before::Unwritten,
     is_product: true,
     shows: Shows::Always,
-    found: &[Found::between(Kind::ReadAfterWrite, "make", "arrive"), Found::at(Kind::NoMbarrier, "arrive")],
+    found: &[
+        Found::at(Kind::NoMbarrier, "arrive"),
+        Found::between(Kind::WriteAfterWrite, "make", "arrive"),
+        Found::between(Kind::ReadAfterWrite, "make", "wait"),
+    ],
 };
 
 entries!(mbarrier_not_shown, mbarrier_not_shown_right);

@@ -38,6 +38,12 @@
 //! 132 words. Element (i, row) is in bank (4 i + row) modulo 32: 32 different ones. B comes in vectors where rows are
 //! aligned and element by element where they aren't; for A it makes no difference.
 //!
+//! What is saved in instructions isn't saved at the banks. Copies of 4 bytes pass through the first-level cache, which
+//! has the same 32 banks, and an H200 counts a pass for every lane that meets another one on either side. Where k is a
+//! multiple of 32, rows of A begin in the same bank, and the 4 sectors of a copy take 4 passes. Copies of 16 bytes go
+//! past that cache, 4 passes for 512 bytes, and 4 more for the zeros that a second size may ask for. That's 24 passes
+//! of a warp in a step, beside 64 for its reads.
+//!
 //! Nor can a register be set to zero at an edge any more. Instead a copy has a second size, how many bytes are really
 //! read; the rest are zeros. With 0 nothing is read, whatever the address. So what lies past the end of k is a copy
 //! like any other, without a branch. Past the lower and the right edge zeros aren't even needed: such elements of A and

@@ -107,6 +107,7 @@ fn measure(
     ensure_fits(problems, hardware.l2_bytes)?;
     let info = device.info();
     let gemm = Gemm::new(device);
+    super::say_what_is_ignored(&gemm);
     let cublas = open_cublas(gemm.device())?;
     if cublas.is_ok() {
         contenders.push(Contender::Cublas);

@@ -31,6 +31,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let c = arguments.c.as_ref().map(|path| read(path, false)).transpose()?;
     let ((m, k), n) = (a.dim(), b.ncols());
     let gemm = Gemm::new(Device::open(common.device())?);
+    super::say_what_is_ignored(&gemm);
     let formula = Formula {
         alpha: arguments.alpha,
         beta: arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 }),

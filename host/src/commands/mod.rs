@@ -14,9 +14,12 @@ mod run;
 mod sweep;
 mod tune;
 
+use std::io::{self, Write};
+
 use anyhow::{anyhow, bail};
 use host::{
     device::{Device, WATCHED_INSTRUCTION_LIMIT},
+    gemm::Gemm,
     report::Report,
 };
 
@@ -57,6 +60,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn watched_simulator(k: usize) -> Device {
     // Deep products take more instructions of each thread, and are no endless loops.
     Device::simulator(WATCHED_INSTRUCTION_LIMIT.saturating_add(64u64.saturating_mul(k as u64)))
+}
+
+/// Says on standard error why a tuning that is there isn't used, if one is: it is no reason not to go on.
+fn say_what_is_ignored(gemm: &Gemm) {
+    if let Some(reason) = &gemm.tuned().ignored {
+        // Nothing is left to tell if standard error is closed.
+        let _ = writeln!(io::stderr(), "note: {reason}; products are planned without it");
+    }
 }
 
 /// The columns of the terminal that standard output is; `None` if it's none.

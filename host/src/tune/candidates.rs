@@ -22,7 +22,7 @@ const FACTOR: f64 = 1.8;
 const SPLITS: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// The most elements of partial sums.
-const MOST_SUMS: u64 = 64 << 20;
+pub const MOST_SUMS: usize = 64 << 20;
 
 /// Floating-point operations of a multiprocessor per second, roughly: what a large tile reaches on an H200.
 const SPEED: f64 = 0.4e12;

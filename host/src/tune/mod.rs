@@ -20,7 +20,7 @@ use std::{
 use ndarray::{Array2, ArrayView2};
 
 use crate::{
-    device::{DeviceBuffer, DeviceError},
+    device::{DeviceBuffer, DeviceError, Graph},
     gemm::{DeviceMatrix, DeviceMatrixMut, Gemm, GemmError},
     matrix,
     plan::{Layout, Plan, Problem},
@@ -160,6 +160,13 @@ fn tune_classes(
     Ok(Tuning { file, path, tuned, left: missing.len(), wrong, replaced })
 }
 
+/// Launches that are timed together.
+struct Turn {
+    launches: usize,
+    /// The launches as a graph; none on the simulator, where they are launched one by one.
+    graph: Option<Graph>,
+}
+
 /// Memory to time products in, and what is known of the kernels.
 struct Range<'a> {
     gemm: &'a Gemm,
@@ -167,6 +174,8 @@ struct Range<'a> {
     a: DeviceBuffer<f32>,
     b: DeviceBuffer<f32>,
     c: DeviceBuffer<f32>,
+    /// Memory for partial sums: what is recorded in graphs uses it, so it must not grow.
+    workspace: DeviceBuffer<f32>,
     /// Whether a kernel's products are right, by its name and the layouts.
     right: HashMap<(&'static str, Way, Way), bool>,
 }
@@ -177,13 +186,15 @@ impl<'a> Range<'a> {
         let largest = classes.iter().map(|&Class { m, n, k, .. }| (m * k).max(k * n).max(m * n)).max();
         // On a small GPU the classes that don't fit are left out.
         let free = device.info().free_memory as usize / size_of::<f32>();
-        let elements = largest.unwrap_or(0).max(LEAST_ELEMENTS).min(free / 4);
+        let elements = largest.unwrap_or(0).max(LEAST_ELEMENTS).min(free / 5);
         let numbers = matrix::random_normals(&[(1, 1 << 20)], 1).remove(0).into_raw_vec_and_offset().0;
         let random = |start: usize| -> Result<DeviceBuffer<f32>, DeviceError> {
             let endless = numbers.iter().copied().cycle().skip(start);
             device.upload(&endless.take(elements).collect::<Vec<f32>>())
         };
-        Ok(Range { gemm, a: random(0)?, b: random(77_777)?, c: device.allocate(elements)?, right: HashMap::new() })
+        let (a, b, c) = (random(0)?, random(77_777)?, device.allocate(elements)?);
+        let workspace = device.allocate(elements.min(candidates::MOST_SUMS))?;
+        Ok(Range { gemm, a, b, c, workspace, right: HashMap::new() })
     }
 
     /// The fastest plan for a class; `None` if its product doesn't fit in memory.
@@ -196,19 +207,19 @@ impl<'a> Range<'a> {
         }
         let mut plans = Vec::new();
         for plan in candidates::candidates(&problem, self.gemm.device().machine()) {
-            if self.is_right(&plan, class)? {
+            // Splits leave their sums in the workspace.
+            let sums = if plan.splits > 1 { plan.splits as usize * m * n } else { 0 };
+            if sums <= self.workspace.len() && self.is_right(&plan, class)? {
                 plans.push(plan);
             }
         }
-        let mut launches = vec![0; plans.len()];
+        let mut turns: Vec<Option<Turn>> = plans.iter().map(|_| None).collect();
         let outcome = contest::fastest(plans.len(), |candidate| -> Result<f64, TuneError> {
-            if launches[candidate] == 0 {
-                // The first launch is for what is done once; the second says how many make a turn.
-                self.time(&plans[candidate], &problem, 1)?;
-                let one = self.time(&plans[candidate], &problem, 1)?.max(1e-6);
-                launches[candidate] = ((TURN.as_secs_f64() / one).ceil() as usize).clamp(1, MOST_LAUNCHES);
-            }
-            self.time(&plans[candidate], &problem, launches[candidate])
+            let turn = match &mut turns[candidate] {
+                Some(turn) => turn,
+                new => new.insert(self.turn(&plans[candidate], &problem)?),
+            };
+            self.time(turn, &plans[candidate], &problem)
         })?;
         Ok(outcome.map(|outcome| {
             let Plan { kernel, splits, group } = plans[outcome.winner];
@@ -217,36 +228,69 @@ impl<'a> Range<'a> {
                 kernel: kernel.name.to_owned(),
                 splits,
                 group,
-                microseconds: 1e6 * outcome.time,
+                microseconds: microseconds(outcome.time),
                 model: plans[0].kernel.name.to_owned(),
                 model_splits: plans[0].splits,
-                model_microseconds: 1e6 * outcome.first_time,
+                model_microseconds: microseconds(outcome.first_time),
             }
         }))
     }
 
-    /// Seconds of one of `launches` launches of a plan.
-    fn time(&mut self, plan: &Plan, problem: &Problem, launches: usize) -> Result<f64, TuneError> {
+    /// A turn of a plan: as many launches as take about [`TURN`], recorded in a graph, so that small products are timed
+    /// and not the host.
+    fn turn(&mut self, plan: &Plan, problem: &Problem) -> Result<Turn, TuneError> {
+        let device = self.gemm.device();
+        // The first launch is for what is done once; the second says how many make a turn.
+        let mut one = 0.0;
+        for _ in 0..2 {
+            let mut outcome = Ok(());
+            let time = device.time(|| {
+                outcome = self.enqueue(plan, problem, 1);
+                Ok(())
+            })?;
+            outcome?;
+            one = time.as_secs_f64().max(1e-6);
+        }
+        let launches = ((TURN.as_secs_f64() / one).ceil() as usize).clamp(1, MOST_LAUNCHES);
+        if device.is_simulator() {
+            return Ok(Turn { launches, graph: None });
+        }
+        // SAFETY: the matrices and the workspace are in buffers of `self`, and turns are gone when `winner` returns.
+        let graph = unsafe { device.record(|| self.enqueue(plan, problem, launches)) }?;
+        Ok(Turn { launches, graph: Some(graph) })
+    }
+
+    /// Seconds of one launch in a turn of a plan.
+    fn time(&mut self, turn: &Turn, plan: &Plan, problem: &Problem) -> Result<f64, TuneError> {
+        let device = self.gemm.device();
+        let mut outcome = Ok(());
+        let time = device.time(|| {
+            outcome = match &turn.graph {
+                Some(graph) => graph.launch().map_err(GemmError::from),
+                None => self.enqueue(plan, problem, turn.launches),
+            };
+            Ok(())
+        })?;
+        outcome?;
+        Ok(time.as_secs_f64() / turn.launches as f64)
+    }
+
+    /// Launches a plan so often, each time with matrices at another place.
+    fn enqueue(&mut self, plan: &Plan, problem: &Problem, launches: usize) -> Result<(), GemmError> {
         let [m, n, k] = sizes(problem);
         let available = self.c.len();
         let places = |elements: usize| available / elements.next_multiple_of(64).max(1);
         let bytes = (m * k + k * n + m * n) * size_of::<f32>();
         let rotated = ROTATED_BYTES.div_ceil(bytes).clamp(1, MOST_PLACES);
         let places = rotated.min(places(m * k)).min(places(k * n)).min(places(m * n)).max(1);
-        let Range { gemm, a, b, c, .. } = self;
-        let mut outcome = Ok(());
-        let time = gemm.device().time(|| {
-            outcome = (0..launches).try_for_each(|launch| {
-                let at = |elements: usize| launch % places * elements.next_multiple_of(64);
-                let a = operand(a, at(m * k), [m, k], problem.a)?;
-                let b = operand(b, at(k * n), [k, n], problem.b)?;
-                let c = DeviceMatrixMut::new(c, at(m * n), m, n)?;
-                gemm.product(a, b).with_plan(*plan).enqueue_into(c)
-            });
-            Ok(())
-        })?;
-        outcome?;
-        Ok(time.as_secs_f64() / launches as f64)
+        let Range { gemm, a, b, c, workspace, .. } = self;
+        (0..launches).try_for_each(|launch| {
+            let at = |elements: usize| launch % places * elements.next_multiple_of(64);
+            let a = operand(a, at(m * k), [m, k], problem.a)?;
+            let b = operand(b, at(k * n), [k, n], problem.b)?;
+            let c = DeviceMatrixMut::new(c, at(m * n), m, n)?;
+            gemm.product(a, b).with_plan(*plan).workspace(workspace).enqueue_into(c)
+        })
     }
 
     /// Whether the kernel of a plan computes right products, as far as one shows.
@@ -265,7 +309,7 @@ impl<'a> Range<'a> {
         let b_buffer = device.upload(&stored(inputs[1].view(), problem.b))?;
         let mut c_buffer = device.upload(&vec![f32::NAN; m * n])?;
         let (a, b) = (operand(&a_buffer, 0, [m, k], problem.a)?, operand(&b_buffer, 0, [k, n], problem.b)?);
-        let product = self.gemm.product(a, b).with_plan(*plan);
+        let product = self.gemm.product(a, b).with_plan(Plan { splits: plan.splits.min(2), ..*plan });
         product.enqueue_into(DeviceMatrixMut::new(&mut c_buffer, 0, m, n)?)?;
         let c = Array2::from_shape_vec((m, n), c_buffer.download()?).expect("C has m * n elements");
         let right = verify::check_in(plan.order(k), &c, &inputs[0], &inputs[1]).passed();
@@ -280,6 +324,11 @@ impl<'a> Range<'a> {
         names.dedup();
         names
     }
+}
+
+/// Seconds as microseconds, with as many decimals as mean anything.
+fn microseconds(seconds: f64) -> f64 {
+    (1e9 * seconds).round().max(1.0) / 1e3
 }
 
 fn sizes(problem: &Problem) -> [usize; 3] {

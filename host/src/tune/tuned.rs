@@ -169,7 +169,7 @@ mod tests {
     }
 
     fn planned(tuned: &Tuned, problem: &Problem) -> (&'static str, u32) {
-        let own = Plan { kernel: kernel("pipelined_128x128x16_kv").unwrap(), splits: 1, group: 8 };
+        let own = Plan { kernel: kernel("pipelined_64x128x16_kv").unwrap(), splits: 1, group: 8 };
         let plan = tuned.plan(problem, H200, own);
         (plan.kernel.name, plan.splits)
     }
@@ -181,11 +181,11 @@ mod tests {
         assert_eq!(tuned.len(), 1);
         assert_eq!(planned(&tuned, &class(1024).problem()), (SMALL, 2));
         for other in [class(2048), class(256), class(512), Class { b: Way::AlongK, ..class(1024) }] {
-            assert_eq!(planned(&tuned, &other.problem()).0, "pipelined_128x128x16_kv", "{other:?}");
+            assert_eq!(planned(&tuned, &other.problem()).0, "pipelined_64x128x16_kv", "{other:?}");
         }
         let batch = Problem { batch: 2, ..class(1024).problem() };
-        assert_eq!(planned(&tuned, &batch).0, "pipelined_128x128x16_kv");
-        assert_eq!(planned(&Tuned::none(), &class(1024).problem()).0, "pipelined_128x128x16_kv");
+        assert_eq!(planned(&tuned, &batch).0, "pipelined_64x128x16_kv");
+        assert_eq!(planned(&Tuned::none(), &class(1024).problem()).0, "pipelined_64x128x16_kv");
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
         let of = |m| planned(&tuned, &Problem { m, ..class.problem() }).0;
         // 32 x 4 tiles for 132 multiprocessors, and then 34 x 4, which takes a second round.
         assert_eq!(of(4000), LARGE);
-        assert_eq!(of(4300), "pipelined_128x128x16_kv");
+        assert_eq!(of(4300), "pipelined_64x128x16_kv");
     }
 
     #[test]
