@@ -1,5 +1,7 @@
 //! Which kernel for which product.
 
+pub mod model;
+
 use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
@@ -86,13 +88,7 @@ pub fn plan(problem: &Problem, machine: Machine) -> Plan {
         let general = &gpu_kernels::general_tiled::KERNEL;
         return Plan::new(if problem.plain { choose(problem.m, problem.n, problem.k) } else { general });
     }
-    let Problem { m, n, k, batch, .. } = *problem;
-    let tiles = |family: &Family| m.div_ceil(family.tile.m as usize) * n.div_ceil(family.tile.n as usize) * batch;
-    let enough = machine.multiprocessors as usize;
-    let family = FAMILIES.iter().find(|family| tiles(family) >= enough).unwrap_or(&FAMILIES[FAMILIES.len() - 1]);
-    let splits = (enough / tiles(family).max(1)).min(k / 256).clamp(1, 64);
-    let kernel = family.kernel(copying_of_a(problem.a), copying_of_b(problem.b));
-    Plan { kernel, splits: splits as u32, group: 8 }
+    model::best(problem, machine)
 }
 
 /// How A is copied, whose rows lie along K.

@@ -1,15 +1,17 @@
 //! Which plans may be the fastest for a product: those that a rough estimate doesn't rule out.
 //!
-//! The estimate knows how many rounds of blocks the multiprocessors need, what a tile costs and what splitting K costs. It is
-//! for leaving out what can't win, and for comparing one kernel's plans for neighbouring sizes; which of the rest is the fastest
-//! is measured.
+//! The estimate is the [model](crate::plan::model) that plans without a tuning follow. Here it leaves out what can't win; which
+//! of the rest is the fastest is measured.
 
 use gpu_kernels::{KERNELS, Kernel, Signature};
 use production_kernels::FAMILIES;
 
 use crate::{
     device::Machine,
-    plan::{self, Plan, Problem},
+    plan::{
+        self, Plan, Problem,
+        model::{SPLITS, seconds},
+    },
 };
 
 /// The most candidates.
@@ -18,22 +20,6 @@ const MOST: usize = 14;
 /// How much slower than the best estimate a candidate's may be.
 const FACTOR: f64 = 1.8;
 
-/// Parts that K is cut into.
-const SPLITS: [u32; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
-
-/// The most elements of partial sums.
-pub const MOST_SUMS: usize = 64 << 20;
-
-/// Floating-point operations of a multiprocessor per second, roughly: what a large tile reaches on an H200.
-const SPEED: f64 = 0.4e12;
-
-/// Seconds that a launch takes beside its tiles, and the second launch that adds up splits.
-const LAUNCH: f64 = 3e-6;
-const ADDING: f64 = 2e-6;
-
-/// Bytes of partial sums that are written and read again per second.
-const SUMS_SPEED: f64 = 3e12;
-
 /// The plans to time for a product, the first of them the one that would be used without a tuning.
 pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
     let own = plan::plan(problem, machine);
@@ -41,35 +27,6 @@ pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
         if plan::family_of(own.kernel).is_some() { production(problem, machine, &own) } else { book(problem, machine) };
     let is_other = |plan: &Plan| (plan.kernel.name, plan.splits) != (own.kernel.name, own.splits);
     std::iter::once(own).chain(others.into_iter().filter(is_other)).take(MOST).collect()
-}
-
-/// The best plan for a product with a given production kernel, as far as the estimate goes, and the estimated seconds.
-/// `None` for other kernels.
-pub fn best_with(kernel: &'static Kernel, problem: &Problem, machine: Machine, group: u32) -> Option<(Plan, f64)> {
-    let plans = SPLITS.into_iter().filter_map(|splits| {
-        let plan = Plan { kernel, splits, group };
-        Some((plan, seconds(&plan, problem, machine)?))
-    });
-    plans.min_by(|(_, one), (_, other)| one.total_cmp(other))
-}
-
-/// The estimate for a plan with a production kernel; `None` for other kernels, and for splits that make no sense.
-pub fn seconds(plan: &Plan, problem: &Problem, machine: Machine) -> Option<f64> {
-    let (family, _) = plan::family_of(plan.kernel)?;
-    let Problem { m, n, k, batch, .. } = *problem;
-    let (tile_m, tile_n, tile_k) = (family.tile.m as usize, family.tile.n as usize, family.tile.k as usize);
-    let splits = plan.splits as usize;
-    let tiles = m.div_ceil(tile_m) as f64 * n.div_ceil(tile_n) as f64 * batch as f64;
-    let steps = k.div_ceil(tile_k).max(1);
-    let steps_of_split = steps.div_ceil(splits);
-    let sums = m as f64 * n as f64 * batch as f64 * splits as f64;
-    if splits > 1 && (steps.div_ceil(steps_of_split) != splits || steps_of_split < 2 || sums > MOST_SUMS as f64) {
-        return None;
-    }
-    let rounds = (tiles * splits as f64 / f64::from(machine.multiprocessors.max(1))).ceil();
-    let tile = 2.0 * (tile_m * tile_n * tile_k * steps_of_split) as f64 / SPEED;
-    let adding = if splits > 1 { ADDING + 4.0 * sums / SUMS_SPEED } else { 0.0 };
-    Some(LAUNCH + rounds * tile + adding)
 }
 
 /// Plans with production kernels.

@@ -193,7 +193,7 @@ impl<'a> Range<'a> {
             device.upload(&endless.take(elements).collect::<Vec<f32>>())
         };
         let (a, b, c) = (random(0)?, random(77_777)?, device.allocate(elements)?);
-        let workspace = device.allocate(elements.min(candidates::MOST_SUMS))?;
+        let workspace = device.allocate(elements.min(crate::plan::model::MOST_SUMS))?;
         Ok(Range { gemm, a, b, c, workspace, right: HashMap::new() })
     }
 

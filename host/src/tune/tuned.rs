@@ -2,7 +2,7 @@
 //!
 //! A class spans a factor of two in each size, and how many tiles a product has, and so how well they fill the multiprocessors,
 //! changes within it. So the winner of a class is a kernel that deserves more trust than the model gives it, not the answer for every
-//! size: it is taken where the estimate of [`candidates`](super::candidates) thinks it at most [`TRUST`] times as slow as the
+//! size: it is taken where the estimate of the [model] thinks it at most [`TRUST`] times as slow as the
 //! model's choice for the very size, with the splits of K that suit that size.
 
 use std::{collections::HashMap, path::PathBuf};
@@ -11,13 +11,12 @@ use gpu_kernels::{Kernel, Signature};
 use production_kernels::FAMILIES;
 
 use super::{
-    candidates,
     class::Class,
     file::{self, Key, TuneFile, TuneFileError, Winner},
 };
 use crate::{
     device::{DeviceInfo, Machine},
-    plan::{self, Plan, Problem},
+    plan::{self, Plan, Problem, model},
 };
 
 /// How much slower than the model's choice the winner of a class may be by the estimate.
@@ -97,8 +96,8 @@ impl Tuned {
         if *problem == Class::of(problem).problem() {
             return winner;
         }
-        let estimate = |plan: &Plan| candidates::seconds(plan, problem, machine);
-        let Some((best, seconds)) = candidates::best_with(winner.kernel, problem, machine, winner.group) else {
+        let estimate = |plan: &Plan| model::seconds(plan, problem, machine);
+        let Some((best, seconds)) = model::best_with(winner.kernel, problem, machine, winner.group) else {
             // Kernels of the book, of which there is no estimate.
             return if problem.plain || winner.kernel.signature == Signature::Call { winner } else { own };
         };
