@@ -174,7 +174,7 @@ shapes! {
     /// For products of about 1024: two slices of K make eight warps of a tile for four.
     Tile64x128x16x2 "64x128x16x2":
         tile 64 x 128 x 16, warps 2 x 2, slices 2, lanes 4,
-        stages 3, barrier Barrier::Whole { step: 6 }, row_order 1,
+        stages 3, barrier Barrier::Whole { step: 6 }, row_order 0,
         copies 0 1 1, blocks 1;
         pipelined_64x128x16x2_kv: AlongK Vectors,
         pipelined_64x128x16x2_kw: AlongK Words,

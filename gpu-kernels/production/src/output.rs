@@ -79,15 +79,21 @@ impl Output {
     /// As for [`store_aligned`](Output::store_aligned), and all lanes of the warp must come here together.
     #[inline(always)]
     pub unsafe fn store<S: Shape>(&self, row: u32, column: u32, sums: [f32; 4]) {
-        vectors::store_shared(self.exchange + self.lane * 16, sums);
+        // Scaled first: a vector store wants its registers side by side, and what is stored should be other registers than
+        // the sums, whose places the main loop chooses by what suits the register banks.
+        let mut values = [0.0; 4];
+        for i in 0..4 {
+            values[i] = self.alpha * sums[i];
+        }
+        vectors::store_shared(self.exchange + self.lane * 16, values);
         barriers::sync_warp();
         for i in 0..4 {
             let place = self.lane + i * 32;
             let (y, x) = (place / (S::LANES_N * 4) as u32, place % (S::LANES_N * 4) as u32);
             let (row, column) = (row + y * 4, column + x);
-            let sum = vectors::load_shared_word(self.exchange + place * 4);
+            let value = vectors::load_shared_word(self.exchange + place * 4);
             if row < self.m && column < self.n {
-                self.store_word(self.address(row, column), sum);
+                self.store_word(self.address(row, column), value);
             }
         }
         barriers::sync_warp();
@@ -104,7 +110,7 @@ impl Output {
         if self.n - column < 4 {
             for i in 0..3 {
                 if (i as u32) < self.n - column {
-                    self.store_word(address + i as u64 * 4, sums[i]);
+                    self.store_word(address + i as u64 * 4, self.alpha * sums[i]);
                 }
             }
             return;
@@ -123,8 +129,7 @@ impl Output {
     }
 
     #[inline(always)]
-    unsafe fn store_word(&self, address: u64, sum: f32) {
-        let value = self.alpha * sum;
+    unsafe fn store_word(&self, address: u64, value: f32) {
         let value = if self.beta != 0.0 { vectors::load_global_word(address).mul_add(self.beta, value) } else { value };
         vectors::store_global_word(address, value);
     }

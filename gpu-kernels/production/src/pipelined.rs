@@ -155,8 +155,6 @@ pub unsafe fn product<
     loop {
         let wanted = (tiles - tile > S::AHEAD as u32) as u32;
         let next = if read + stage_bytes == end { memory } else { read + stage_bytes };
-        // After the last tile nothing was copied: what would be loaded ahead is loaded from this tile, for nobody.
-        let next = if tile + 1 == tiles { read } else { next };
         for step in 0..S::STEPS {
             // A share of the copies.
             let ask = step.wrapping_sub(S::FIRST_COPIES);
