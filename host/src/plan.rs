@@ -20,8 +20,6 @@ pub struct Problem {
     pub a: Layout,
     /// How B lies in memory.
     pub b: Layout,
-    /// Whether every row of C begins at a multiple of 16 bytes, in every matrix of the batch.
-    pub c_aligned: bool,
     /// Products at a time.
     pub batch: usize,
     /// Whether it is C = A B with matrices without gaps: all that kernels of the book can do.

@@ -7,7 +7,7 @@ use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
     gemm::Gemm,
-    plan::{self, Plan},
+    plan::{self, Plan, model},
 };
 
 /// Somebody who can multiply matrices.
@@ -31,9 +31,6 @@ impl PartialEq for Contender {
         self.name() == other.name()
     }
 }
-
-/// Rows of tiles that run side by side, where nobody says how many.
-const GROUP: u32 = 8;
 
 impl Contender {
     /// What the library's own choice is called.
@@ -118,7 +115,7 @@ fn of_family(text: &str) -> Option<Contender> {
         Some(part) => part.parse::<u32>().ok().filter(|number| *number > 0),
         None => Some(default),
     };
-    let (splits, group) = (number(1)?, number(GROUP)?);
+    let (splits, group) = (number(1)?, number(model::GROUP)?);
     let plan = Plan { kernel: family.kernels.first()?, splits, group };
     parts.next().is_none().then(|| Contender::Kernel { name: text.to_owned(), plan })
 }
@@ -225,9 +222,9 @@ mod tests {
         assert_eq!(plan("exercise").kernel.name, "exercise");
         let family = &FAMILIES[0];
         let shape = plan(family.name);
-        assert_eq!((shape.kernel.tile, shape.splits, shape.group), (family.tile, 1, GROUP));
+        assert_eq!((shape.kernel.tile, shape.splits, shape.group), (family.tile, 1, model::GROUP));
         let shape = plan(&format!("{}/4", family.name));
-        assert_eq!((shape.splits, shape.group), (4, GROUP));
+        assert_eq!((shape.splits, shape.group), (4, model::GROUP));
         let shape = plan(&format!("{}/1/16", family.name));
         assert_eq!((shape.splits, shape.group), (1, 16));
         assert_eq!(one("gemm"), Contender::Chosen);

@@ -251,7 +251,6 @@ impl Gemm {
             k,
             a: layout(a),
             b: layout(b),
-            c_aligned: n.is_multiple_of(4),
             batch: 1,
             plain: *alpha == 1.0 && *beta == 0.0 && !layout(a).by_columns && !layout(b).by_columns,
         };

@@ -126,7 +126,6 @@ pub(super) fn problem(
         k,
         a: a.layout(),
         b: b.layout(),
-        c_aligned: c.map_or(b.columns.is_multiple_of(4), |c| c.layout().aligned),
         batch: count,
         plain: (alpha == 1.0 || k == 0)
             && beta == 0.0

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     device::{DeviceBuffer, Stream},
-    plan::{Plan, Problem},
+    plan::Plan,
 };
 
 /// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
@@ -104,11 +104,8 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            // C isn't known yet; the plan may depend on how it lies.
-            let plans = [false, true].map(|c_aligned| self.gemm.plan(&Problem { c_aligned, ..problem }));
-            let elements = |plan| self.gemm.workspace_elements(plan, m, n, k, count);
-            let elements = self.plan.iter().chain(&plans).take(if self.plan.is_some() { 1 } else { 2 }).map(elements);
-            elements.max().unwrap_or(0) * size_of::<f32>() as u128
+            let plan = self.plan.unwrap_or_else(|| self.gemm.plan(&problem));
+            self.gemm.workspace_elements(&plan, m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
         Ok(u64::try_from(most).unwrap_or(u64::MAX))

@@ -4,14 +4,10 @@
 //! of the rest is the fastest is measured.
 
 use gpu_kernels::{KERNELS, Kernel, Signature};
-use production_kernels::FAMILIES;
 
 use crate::{
     device::Machine,
-    plan::{
-        self, Plan, Problem,
-        model::{SPLITS, seconds},
-    },
+    plan::{self, Plan, Problem, model},
 };
 
 /// The most candidates.
@@ -31,14 +27,7 @@ pub fn candidates(problem: &Problem, machine: Machine) -> Vec<Plan> {
 
 /// Plans with production kernels.
 fn production(problem: &Problem, machine: Machine, own: &Plan) -> Vec<Plan> {
-    let mut plans = Vec::new();
-    for family in FAMILIES {
-        let kernel = plan::suitable(&family.kernels[0], problem.a, problem.b);
-        for splits in SPLITS {
-            let plan = Plan { kernel, splits, group: own.group };
-            plans.extend(seconds(&plan, problem, machine).map(|seconds| (plan, seconds)));
-        }
-    }
+    let mut plans: Vec<_> = model::all(problem, machine, own.group).collect();
     plans.sort_by(|(_, one), (_, other)| one.total_cmp(other));
     let best = plans.first().map_or(0.0, |(_, seconds)| *seconds);
     plans.into_iter().take_while(|(_, seconds)| *seconds <= FACTOR * best).map(|(plan, _)| plan).collect()

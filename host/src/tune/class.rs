@@ -86,7 +86,7 @@ impl Class {
         let a = Layout { by_columns: self.a != Way::AlongK, aligned: self.a != Way::Words };
         let b = Layout { by_columns: self.b == Way::AlongK, aligned: self.b != Way::Words };
         let plain = !a.by_columns && !b.by_columns;
-        Problem { m, n, k: self.k, a, b, c_aligned: n % 4 == 0, batch: 1, plain }
+        Problem { m, n, k: self.k, a, b, batch: 1, plain }
     }
 
     /// Whether it is one of the grid: a file that somebody else wrote may name others.
