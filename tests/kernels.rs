@@ -31,9 +31,8 @@ fn subjects() -> Vec<Subject> {
         let ways = if kernel.signature == Signature::Call { &WAYS[..] } else { &WAYS[..1] };
         ways.iter().map(move |&ways| Subject { kernel, ways })
     };
-    let of_a_family = |family: &'static Family| {
-        family.kernels.iter().zip(WAYS).map(|(kernel, ways)| Subject { kernel, ways })
-    };
+    let of_a_family =
+        |family: &'static Family| family.kernels.iter().zip(WAYS).map(|(kernel, ways)| Subject { kernel, ways });
     KERNELS.iter().flat_map(of_the_book).chain(FAMILIES.iter().flat_map(of_a_family)).collect()
 }
 
@@ -66,7 +65,18 @@ impl Subject {
             Signature::Plain => [Place::default(); 3],
             Signature::Call => [a_place, b_place, c_place],
         };
-        Case { m, n, k, alpha, beta, places, batch: Batch::None, count: 1, shared: [false; 2], seed: (m * n * k) as u64 }
+        Case {
+            m,
+            n,
+            k,
+            alpha,
+            beta,
+            places,
+            batch: Batch::None,
+            count: 1,
+            shared: [false; 2],
+            seed: (m * n * k) as u64,
+        }
     }
 
     /// What it has to get right, and in how many splits.
@@ -111,8 +121,8 @@ impl Subject {
     fn check(&self, gemm: &Gemm) {
         for (case, splits) in self.cases() {
             let plan = Plan { kernel: self.kernel, splits, group: 2 };
-            let used = check(gemm, &case, Some(plan));
-            assert_eq!(used.name, self.kernel.name, "another kernel took its place: {case:?}");
+            let used = check(gemm, &case, Some(plan)).map(|kernel| kernel.name);
+            assert_eq!(used, Some(self.kernel.name), "another kernel took its place: {case:?}");
         }
     }
 }
