@@ -218,13 +218,14 @@ pub fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Ke
         product = product.with_plan(plan);
     }
     let kernel = product.plan().ok().map(|plan| plan.kernel);
-    match batch {
-        Batch::None => product.enqueue_into(c.matrix_mut(&mut c_buffer)).unwrap(),
-        Batch::Strided => product.enqueue_into(c.batch_mut(&mut c_buffer)).unwrap(),
-        Batch::Listed => product.enqueue_into(&mut c.list_mut(device, &mut c_buffer)).unwrap(),
-    }
+    let enqueued = match batch {
+        Batch::None => product.enqueue_into(c.matrix_mut(&mut c_buffer)),
+        Batch::Strided => product.enqueue_into(c.batch_mut(&mut c_buffer)),
+        Batch::Listed => product.enqueue_into(&mut c.list_mut(device, &mut c_buffer)),
+    };
+    enqueued.unwrap_or_else(|error| panic!("{case:?}: {error}"));
 
-    let elements = c_buffer.download().unwrap();
+    let elements = c_buffer.download().unwrap_or_else(|error| panic!("{case:?}: {error}"));
     assert_bits(&c.around(&elements), &c.around(&c.elements));
     assert_bits(&a_buffer.download().unwrap(), &a.elements);
     assert_bits(&b_buffer.download().unwrap(), &b.elements);
