@@ -1,13 +1,12 @@
 //! From what the simulator finds, in addresses and PTX, to problems in the terms of the source: matrices, arrays, lines.
 
-use gpu_kernels::SOURCES;
 use ptx_simulator::{
     AccessKind, LaunchErrorKind, MemorySpace, Nearest, SourceLocation,
     observe::hazards::{Finding, FindingKind, Incident, Touched},
 };
 
 use super::problem::{Act, Element, Event, Problem, ProblemKind};
-use crate::gemm::DeviceMatrix;
+use crate::{gemm::DeviceMatrix, kernels};
 
 /// Where a matrix is in device memory.
 struct Placed {
@@ -15,16 +14,29 @@ struct Placed {
     start: u64,
     rows: u64,
     columns: u64,
+    /// Whether its columns are contiguous, instead of its rows.
+    by_columns: bool,
 }
 
 impl Placed {
     fn new(name: &'static str, matrix: &DeviceMatrix<'_>) -> Placed {
         let (rows, columns) = matrix.dim();
-        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64 }
+        let by_columns = matrix.is_transposed();
+        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, by_columns }
     }
 
     fn bytes(&self) -> u64 {
         self.rows * self.columns * size_of::<f32>() as u64
+    }
+
+    /// The element that so many others are before, in memory.
+    fn element(&self, index: u64) -> Element {
+        let (row, column) = if self.by_columns {
+            (index % self.rows, index / self.rows)
+        } else {
+            (index / self.columns, index % self.columns)
+        };
+        Element::Matrix { name: self.name, row, column }
     }
 }
 
@@ -39,8 +51,8 @@ impl Map {
         Map { matrices: [Placed::new("A", a), Placed::new("B", b), Placed::new("C", c)] }
     }
 
-    /// What `finding` means in a product of that shape, m x n x k.
-    pub fn problem(&self, finding: Finding, shape: [usize; 3]) -> Problem {
+    /// What `finding` means in a product of that shape, m x n x k, by blocks of so many threads along x, y, z.
+    pub fn problem(&self, finding: Finding, shape: [usize; 3], block: [u32; 3]) -> Problem {
         let Finding { kind, first, second, touched, count } = finding;
         let (first_act, second_act) = acts(&kind, touched.as_ref());
         let element = self.element(&kind, touched.as_ref());
@@ -56,6 +68,7 @@ impl Map {
             count,
             detail,
             shape,
+            block,
         }
     }
 
@@ -80,11 +93,7 @@ impl Map {
                     .iter()
                     .find(|matrix| address >= matrix.start && address - matrix.start < matrix.bytes());
                 Some(match matrix {
-                    Some(matrix) => {
-                        let index = (address - matrix.start) / word;
-                        let (row, column) = (index / matrix.columns, index % matrix.columns);
-                        Element::Matrix { name: matrix.name, row, column }
-                    }
+                    Some(matrix) => matrix.element((address - matrix.start) / word),
                     None => Element::Address { address },
                 })
             }
@@ -164,10 +173,8 @@ fn event(act: Act, incident: Incident) -> Event {
     Event { act, source, code, ptx_line, block, thread, copy }
 }
 
-/// The text of a line of `gpu-kernels`.
-pub fn source_line(location: &SourceLocation) -> Option<&'static str> {
-    let (_, text) = SOURCES.iter().find(|(file, _)| location.file.ends_with(file))?;
-    text.lines().nth(location.line.checked_sub(1)? as usize)
+fn source_line(location: &SourceLocation) -> Option<&'static str> {
+    kernels::source_line(&location.file, location.line)
 }
 
 /// The name that a `let` gives to what is declared on a line.

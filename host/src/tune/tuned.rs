@@ -8,7 +8,6 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use gpu_kernels::{Kernel, Signature};
-use production_kernels::FAMILIES;
 
 use super::{
     class::Class,
@@ -16,6 +15,7 @@ use super::{
 };
 use crate::{
     device::{DeviceInfo, Machine},
+    kernels::{self, Named},
     plan::{self, Plan, Problem, model},
 };
 
@@ -71,9 +71,7 @@ impl Tuned {
     }
 
     fn shipped(key: &Key) -> Tuned {
-        shipped_for(key)
-            .first()
-            .map_or_else(Tuned::none, |file| Tuned { origin: Origin::Shipped, ..Tuned::of_file(file) })
+        shipped_for(key).map_or_else(Tuned::none, |file| Tuned { origin: Origin::Shipped, ..Tuned::of_file(&file) })
     }
 
     /// The winners that this build has; those that the model would choose anyway say nothing.
@@ -118,10 +116,12 @@ impl Tuned {
     }
 }
 
-/// The kernel of that name, of the book or a production kernel.
+/// The one kernel of that name, of the book or a production kernel.
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
-    let production = || FAMILIES.iter().flat_map(|family| family.kernels).find(|kernel| kernel.name == name);
-    plan::by_name(name).ok().or_else(production)
+    match kernels::by_name(name) {
+        Ok(Named::Kernel(kernel)) => Some(kernel),
+        Ok(Named::Family(_)) | Err(_) => None,
+    }
 }
 
 /// The tunings that come with this build.
@@ -130,8 +130,8 @@ pub fn shipped() -> Vec<TuneFile> {
 }
 
 /// The one of them for a GPU, if there is one.
-pub fn shipped_for(key: &Key) -> Vec<TuneFile> {
-    shipped().into_iter().filter(|file| file.key.gpu == key.gpu).take(1).collect()
+pub fn shipped_for(key: &Key) -> Option<TuneFile> {
+    shipped().into_iter().find(|file| file.key.gpu == key.gpu)
 }
 
 #[cfg(test)]
