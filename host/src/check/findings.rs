@@ -1,12 +1,18 @@
 //! From what the simulator finds, in addresses and PTX, to problems in the terms of the source: matrices, arrays, lines.
 
+use std::collections::HashMap;
+
 use ptx_simulator::{
-    AccessKind, LaunchErrorKind, MemorySpace, Nearest, SourceLocation,
+    AccessKind, LaunchConfig, LaunchErrorKind, MemorySpace, Module, Nearest, SourceLocation,
     observe::hazards::{Finding, FindingKind, Incident, Touched},
 };
 
 use super::problem::{Act, Element, Event, Problem, ProblemKind};
-use crate::{gemm::DeviceMatrix, kernels};
+use crate::{
+    explain::lines::{self, Place},
+    gemm::DeviceMatrix,
+    kernels,
+};
 
 /// Where a matrix is in device memory.
 struct Placed {
@@ -40,6 +46,47 @@ impl Placed {
     }
 }
 
+/// A launch, as far as its findings need to know it.
+pub struct Launch {
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Blocks.
+    pub blocks: u64,
+    /// The kernel's line for instructions of functions from elsewhere, by the line in the PTX: where they are called.
+    callers: HashMap<u32, SourceLocation>,
+}
+
+impl Launch {
+    /// The launch of an entry of `module`.
+    pub fn new(module: &Module, entry: &str, config: &LaunchConfig) -> Launch {
+        let ptx_lines: Vec<u32> = (0..).map_while(|instruction| module.ptx_line(entry, instruction)).collect();
+        let locations: Vec<_> = (0..).map(|at| module.source_location(entry, at)).take(ptx_lines.len()).collect();
+        let places = lines::attribute(&locations, kernels::sources());
+        let own = |place: Place| {
+            let (file, _) = kernels::sources()[place.file];
+            SourceLocation { file: file.to_owned(), line: place.line, column: place.column.unwrap_or(0) }
+        };
+        let all = ptx_lines.into_iter().zip(places).filter_map(|(line, place)| Some((line, own(place?))));
+        let blocks = config.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        Launch { block: config.block, blocks, callers: all.collect() }
+    }
+
+    fn event(&self, act: Act, incident: Incident) -> Event {
+        let Incident { block, thread, source, ptx_line, copy } = incident;
+        let act = match (act, &copy) {
+            (Act::Reads, Some(_)) => Act::CopiesFrom,
+            (Act::Writes, Some(_)) => Act::CopiesTo,
+            (act, _) => act,
+        };
+        let is_own = |source: &SourceLocation| source_line(source).is_some();
+        let caller =
+            source.as_ref().filter(|source| !is_own(source)).and_then(|_| self.callers.get(&ptx_line).cloned());
+        let (source, called) = if caller.is_some() { (caller, source) } else { (source, None) };
+        let code = source.as_ref().and_then(source_line).map(str::trim);
+        Event { act, source, called, code, ptx_line, block, thread, copy }
+    }
+}
+
 /// The matrices of a launch, to name what is at an address.
 pub struct Map {
     matrices: [Placed; 3],
@@ -51,8 +98,8 @@ impl Map {
         Map { matrices: [Placed::new("A", a), Placed::new("B", b), Placed::new("C", c)] }
     }
 
-    /// What `finding` means in a product of that shape, m x n x k, by blocks of so many threads along x, y, z.
-    pub fn problem(&self, finding: Finding, shape: [usize; 3], block: [u32; 3]) -> Problem {
+    /// What `finding` in a launch means, in a product of that shape, m x n x k.
+    pub fn problem(&self, finding: Finding, launch: &Launch, shape: [usize; 3]) -> Problem {
         let Finding { kind, first, second, touched, count } = finding;
         let (first_act, second_act) = acts(&kind, touched.as_ref());
         let element = self.element(&kind, touched.as_ref());
@@ -61,14 +108,14 @@ impl Map {
             kind,
             mbarrier: touched.as_ref().is_some_and(|touched| touched.mbarrier),
             global: touched.as_ref().is_some_and(|touched| touched.space == MemorySpace::Global),
-            first: event(first_act, first),
-            second: second.map(|incident| event(second_act, incident)),
+            first: launch.event(first_act, first),
+            second: second.map(|incident| launch.event(second_act, incident)),
             element,
             bytes: touched.map(|touched| touched.bytes),
             count,
             detail,
             shape,
-            block,
+            block: launch.block,
         }
     }
 
@@ -162,17 +209,7 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
     }
 }
 
-fn event(act: Act, incident: Incident) -> Event {
-    let Incident { block, thread, source, ptx_line, copy } = incident;
-    let code = source.as_ref().and_then(source_line).map(str::trim);
-    let act = match (act, &copy) {
-        (Act::Reads, Some(_)) => Act::CopiesFrom,
-        (Act::Writes, Some(_)) => Act::CopiesTo,
-        (act, _) => act,
-    };
-    Event { act, source, code, ptx_line, block, thread, copy }
-}
-
+/// The text of a line of a kernel's file.
 fn source_line(location: &SourceLocation) -> Option<&'static str> {
     kernels::source_line(&location.file, location.line)
 }

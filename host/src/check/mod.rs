@@ -17,7 +17,7 @@ use crate::{
     verify::{self, Verification},
 };
 
-use findings::Map;
+use findings::{Launch, Map};
 
 pub use problem::{Act, Element, Event, Problem, ProblemKind};
 
@@ -161,24 +161,22 @@ fn check_case(gemm: &Gemm, case: &Case, checked: &mut Checked) -> Result<(), Gem
     let a_matrix = laid_out(&a_buffer, m, k, a_by_columns)?;
     let b_matrix = laid_out(&b_buffer, k, n, b_by_columns)?;
     let c_matrix = DeviceMatrix::new(&c_buffer, 0, m, n)?;
-    let mut blocks = Vec::new();
-    let launches =
+    let mut launches = Vec::new();
+    let watched =
         gemm.observe_all(kernel, *splits, *beta, [a_matrix, b_matrix, c_matrix], |entry, module, config| {
             let mut hazards = Hazards::new(module, entry, config);
             if *beta == 0.0 {
                 hazards.unwritten(DevicePointer(c_matrix.address()), (m * n * size_of::<f32>()) as u64);
             }
-            blocks.push((config.grid, config.block));
+            launches.push(Launch::new(module, entry, config));
             hazards
         })?;
-    let launched = !launches.is_empty();
     let map = Map::new([&a_matrix, &b_matrix, &c_matrix]);
-    for (hazards, (grid, block)) in launches.into_iter().zip(blocks) {
-        let count = grid.iter().map(|&blocks| u64::from(blocks)).product::<u64>();
-        checked.blocks += count;
-        checked.threads += count * u64::from(block.iter().product::<u32>());
+    for (hazards, launch) in watched.into_iter().zip(&launches) {
+        checked.blocks += launch.blocks;
+        checked.threads += launch.blocks * u64::from(launch.block.iter().product::<u32>());
         for finding in hazards.findings() {
-            let problem = map.problem(finding, case.shape, block);
+            let problem = map.problem(finding, launch, case.shape);
             match checked.problems.iter_mut().find(|known| known.same_mistake(&problem)) {
                 Some(known) => known.count += problem.count,
                 None => checked.problems.push(problem),
@@ -186,7 +184,7 @@ fn check_case(gemm: &Gemm, case: &Case, checked: &mut Checked) -> Result<(), Gem
         }
     }
     // A product that is wrong already stays in the report.
-    if launched && checked.verification.as_ref().is_none_or(Verification::passed) {
+    if !launches.is_empty() && checked.verification.as_ref().is_none_or(Verification::passed) {
         let result = Array2::from_shape_vec((m, n), c_buffer.download()?).expect("m * n elements were downloaded");
         let reference = verify::reference_in(plan::order(kernel, *splits, k), a.view(), b.view());
         checked.verification = Some(verify::compare(result.view(), &reference.scaled(1.0, *beta, Some(c.view()))));

@@ -164,7 +164,10 @@ fn event_row(event: &Event, element: Option<&str>, language: Language) -> Vec<St
     let [bx, by, bz] = event.block;
     let [x, y, z] = event.thread;
     let place = match &event.source {
-        Some(source) => source.to_string(),
+        Some(source) => {
+            let called = event.called.as_ref().map_or(String::new(), |called| format!(" ({called})"));
+            format!("{source}{called}")
+        }
         None => format!("PTX:{}", event.ptx_line),
     };
     let accesses = !matches!(event.act, Act::Waits | Act::Executes);
