@@ -425,3 +425,18 @@ fn the_language_follows_the_locale_unless_one_is_asked_for() {
     assert!(run("C.UTF-8", &[]).contains("occupancy"));
     assert!(run("zh_CN.UTF-8", &["--lang", "en"]).contains("occupancy"));
 }
+
+#[test]
+fn production_kernels_are_explained_by_family_and_by_entry_with_their_own_source() {
+    for (name, kernel) in
+        [("16x32x32x8", "pipelined_16x32x32x8_kv"), ("pipelined_16x32x32x8_vk", "pipelined_16x32x32x8_vk")]
+    {
+        let report = json(&["explain", name, "--shape", "32x64x128", "--device", "sim"]);
+        assert_eq!(report["kernel"], kernel);
+        assert_eq!(report["total"]["thread_fma"], 32 * 64 * 128);
+        let files: Vec<_> = report["lines"].as_array().unwrap().iter().map(|line| line["file"].clone()).collect();
+        assert!(files.contains(&"gpu-kernels/production/src/pipelined.rs".into()), "{files:?}");
+    }
+    let refused = common::host().args(["explain", "pipelined_16x32x32x8_kv", "--shape", "5x6x7"]).assert().code(2);
+    refused.stderr(predicate::str::contains("'pipelined_16x32x32x8_kw' does"));
+}

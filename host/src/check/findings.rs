@@ -52,8 +52,8 @@ pub struct Launch {
     pub block: [u32; 3],
     /// Blocks.
     pub blocks: u64,
-    /// The kernel's line for instructions of functions from elsewhere, by the line in the PTX: where they are called.
-    callers: HashMap<u32, SourceLocation>,
+    /// The kernel's line that each instruction is at or after, by its line in the PTX.
+    own_lines: HashMap<u32, SourceLocation>,
 }
 
 impl Launch {
@@ -68,7 +68,7 @@ impl Launch {
         };
         let all = ptx_lines.into_iter().zip(places).filter_map(|(line, place)| Some((line, own(place?))));
         let blocks = config.grid.iter().map(|&blocks| u64::from(blocks)).product();
-        Launch { block: config.block, blocks, callers: all.collect() }
+        Launch { block: config.block, blocks, own_lines: all.collect() }
     }
 
     fn event(&self, act: Act, incident: Incident) -> Event {
@@ -78,12 +78,10 @@ impl Launch {
             (Act::Writes, Some(_)) => Act::CopiesTo,
             (act, _) => act,
         };
-        let is_own = |source: &SourceLocation| source_line(source).is_some();
-        let caller =
-            source.as_ref().filter(|source| !is_own(source)).and_then(|_| self.callers.get(&ptx_line).cloned());
-        let (source, called) = if caller.is_some() { (caller, source) } else { (source, None) };
+        let foreign = source.as_ref().filter(|source| source_line(source).is_none());
+        let near = foreign.and_then(|_| self.own_lines.get(&ptx_line).cloned());
         let code = source.as_ref().and_then(source_line).map(str::trim);
-        Event { act, source, called, code, ptx_line, block, thread, copy }
+        Event { act, source, near, code, ptx_line, block, thread, copy }
     }
 }
 
@@ -225,6 +223,14 @@ fn declared_name(location: &SourceLocation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_element_is_named_by_its_row_and_column_whichever_of_them_is_contiguous() {
+        for (by_columns, row, column) in [(false, 1, 2), (true, 2, 1)] {
+            let matrix = Placed { name: "A", start: 0, rows: 5, columns: 5, by_columns };
+            assert_eq!(matrix.element(7), Element::Matrix { name: "A", row, column });
+        }
+    }
 
     #[test]
     fn lanes_that_wait_forever_for_others_of_their_warp_are_a_kind_of_their_own() {

@@ -208,8 +208,16 @@ mod tests {
     }
 
     #[test]
+    fn kernels_that_cannot_split_k_are_not_launched_with_several_parts() {
+        let gemm = Gemm::new(crate::device::Device::open(crate::device::DeviceSelector::Simulator).unwrap());
+        let case = Case { splits: 2, ..Case::new(&gpu_kernels::tiled::KERNEL, [8, 8, 64]) };
+        let error = check(&gemm, &[case]).unwrap_err();
+        assert!(matches!(error, GemmError::PlainOnly { kernel: "tiled" }), "{error}");
+    }
+
+    #[test]
     fn every_production_kernel_has_its_products_and_of_a_family_two_kernels_are_seen() {
-        for family in &production_kernels::FAMILIES[..] {
+        for family in production_kernels::FAMILIES {
             for kernel in family.kernels {
                 assert!(cases(Named::Kernel(kernel)).iter().all(|case| case.kernel.entry == kernel.entry));
             }

@@ -81,11 +81,12 @@ pub enum Act {
 pub struct Event {
     /// What it does there.
     pub act: Act,
-    /// The place, where the PTX has line directives: the kernel's own line, as far as it can be told.
+    /// The place, where the PTX has line directives.
     pub source: Option<SourceLocation>,
-    /// The place in a function from elsewhere, if what it does there is done by one that the kernel's line calls.
+    /// If that is in a function from elsewhere: the kernel's own line that comes before it in the PTX. The function is called
+    /// there or, as the compiler moves instructions, near it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub called: Option<SourceLocation>,
+    pub near: Option<SourceLocation>,
     /// The source line's text, without indentation.
     pub code: Option<&'static str>,
     /// The line in the kernel's own PTX module, as `ptx --kernel` prints it.

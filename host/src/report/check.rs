@@ -165,8 +165,8 @@ fn event_row(event: &Event, element: Option<&str>, language: Language) -> Vec<St
     let [x, y, z] = event.thread;
     let place = match &event.source {
         Some(source) => {
-            let called = event.called.as_ref().map_or(String::new(), |called| format!(" ({called})"));
-            format!("{source}{called}")
+            let near = |near: &SourceLocation| language.choose(format!(", near {near}"), format!("，在 {near} 附近"));
+            format!("{source}{}", event.near.as_ref().map(near).unwrap_or_default())
         }
         None => format!("PTX:{}", event.ptx_line),
     };
