@@ -446,7 +446,7 @@ impl<
             // Everything of the tile has been read from step STEPS - 2 on.
             Barrier::Whole { step } => assert!(last_copies <= step && step == S::STEPS - 2),
             Barrier::Halves { arrive, wait } => {
-                assert!(last_copies <= arrive && arrive <= wait && wait <= S::STEPS - 2)
+                assert!(last_copies <= arrive && arrive < wait && wait <= S::STEPS - 2)
             }
         }
     };

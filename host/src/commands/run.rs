@@ -3,7 +3,7 @@
 use host::{
     device::Device,
     gemm::{Gemm, Timing},
-    matrix, plan,
+    kernels, matrix,
     report::{ProductReport, RunReport},
     verify,
 };
@@ -13,7 +13,7 @@ use crate::cli::{Common, RunArguments};
 
 pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {
     let RunArguments { size, seed, .. } = *arguments;
-    let kernel = plan::by_name(&arguments.kernel)?;
+    let kernel = kernels::by_name(&arguments.kernel)?.for_rows([size; 3])?;
     ensure_product_fits([size; 3], 0)?;
     start_workers()?;
     let gemm = Gemm::new(Device::open(common.device())?);

@@ -53,7 +53,7 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
     }
     if arguments.show {
         return match TuneFile::load(&folder, &key) {
-            Ok(file) => Ok(TuneReport::new(TuneAct::Shown, Some(path), vec![file])),
+            Ok(file) => Ok(TuneReport::new(TuneAct::Shown, Some(path), [file])),
             Err(TuneFileError::Missing { .. }) => {
                 Ok(TuneReport::new(TuneAct::Shown, Some(path), tuned::shipped_for(&key).into_iter().collect()))
             }
@@ -66,5 +66,5 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
         tune::tune(&gemm, &folder, time, |progress| update(progress.done as u64, progress.total as u64))
     })?;
     let tune::Tuning { file, path, tuned, left, wrong, replaced } = tuning;
-    Ok(TuneReport::new(TuneAct::Tuned { tuned, left, wrong, replaced }, Some(path), vec![file]))
+    Ok(TuneReport::new(TuneAct::Tuned { tuned, left, wrong, replaced }, Some(path), [file]))
 }

@@ -30,9 +30,9 @@ use ptx_simulator::{
 
 use crate::{
     device::{DeviceBuffer, DeviceError},
-    gemm::{DeviceMatrix, Gemm, GemmError, Timing},
+    gemm::{DeviceMatrix, Gemm, GemmError, Timing, laid_out},
     gpus::Gpu,
-    matrix,
+    kernels, matrix,
 };
 
 use lines::{Listing, Place, Source};
@@ -125,7 +125,8 @@ pub struct Explanation {
     pub notes: Vec<Note>,
 }
 
-/// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros, `gemm` being on the simulator.
+/// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros that lie as it wants them, `gemm` being on
+/// the simulator.
 ///
 /// # Errors
 ///
@@ -138,11 +139,12 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
     }
     let [a, b, c] = [(m, k), (k, n), (m, n)].map(|(rows, columns)| zeros(gemm, rows, columns));
     let (a, b, c) = (a?, b?, c?);
+    let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
     let (mut locations, mut declared) = (Vec::new(), 0);
     let observed = gemm.observe(
         kernel,
-        DeviceMatrix::new(&a, 0, m, k)?,
-        DeviceMatrix::new(&b, 0, k, n)?,
+        laid_out(&a, m, k, a_by_columns)?,
+        laid_out(&b, k, n, b_by_columns)?,
         DeviceMatrix::new(&c, 0, m, n)?,
         |module, _| {
             let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
@@ -174,9 +176,14 @@ fn zeros(gemm: &Gemm, rows: usize, columns: usize) -> Result<DeviceBuffer<f32>, 
 pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Result<Option<Measured>, GemmError> {
     let Some(resources) = gemm.resources(kernel)? else { return Ok(None) };
     let [m, n, k] = shape;
-    let matrices = matrix::random_normals(&[(m, k), (k, n)], 42);
+    let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
+    let random = |rows: usize, columns: usize, by_columns: bool, seed| match by_columns {
+        true => matrix::random_normal(columns, rows, seed).reversed_axes(),
+        false => matrix::random_normal(rows, columns, seed),
+    };
+    let (a, b) = (random(m, k, a_by_columns, 42), random(k, n, b_by_columns, 43));
     let timing = Timing::Batches { batches: 9, launches: 20 };
-    let product = gemm.multiply_timed(kernel, matrices[0].view(), matrices[1].view(), timing)?;
+    let product = gemm.multiply_timed(kernel, a.view(), b.view(), timing)?;
     Ok(Some(Measured {
         device: gemm.device().info().name,
         time: product.time,
@@ -188,7 +195,7 @@ pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Resul
 
 /// Explains `kernel` for an m x k by k x n product: counts on the simulator of `gemm`, limits of `gpu`.
 ///
-/// `sources` are the files that the kernel was built from, as [`gpu_kernels::SOURCES`]. `measured` is what [`measure`]
+/// `sources` are the files that the kernel was built from, as [`kernels::sources`]. `measured` is what [`measure`]
 /// says; the driver's register count is used if the GPU is of the kind of `gpu`, the assembler's otherwise.
 ///
 /// # Errors

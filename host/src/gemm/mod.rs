@@ -11,12 +11,12 @@
 //! | `launch.rs` | from a product to launches |
 //! | `host.rs` | matrices in host memory |
 //! | `blas.rs` | a product as other libraries are told of it |
-//! | `book.rs` | launches of the book's kernels |
+//! | `given.rs` | launches of a given kernel |
 //! | `error.rs` | what can be wrong |
 
 mod blas;
-mod book;
 mod error;
+mod given;
 mod host;
 mod launch;
 mod matrix;
@@ -32,9 +32,11 @@ use gpu_kernels::Kernel;
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
+    given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
+        packed_layout,
     },
     product::Product,
 };

@@ -8,7 +8,6 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use gpu_kernels::{Kernel, Signature};
-use production_kernels::FAMILIES;
 
 use super::{
     class::Class,
@@ -16,6 +15,7 @@ use super::{
 };
 use crate::{
     device::{DeviceInfo, Machine},
+    kernels::{self, Named},
     plan::{self, Plan, Problem, model},
 };
 
@@ -124,10 +124,12 @@ impl Tuned {
     }
 }
 
-/// The kernel of that name, of the book or a production kernel.
+/// The one kernel of that name, of the book or a production kernel.
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
-    let production = || FAMILIES.iter().flat_map(|family| family.kernels).find(|kernel| kernel.name == name);
-    plan::by_name(name).ok().or_else(production)
+    match kernels::by_name(name) {
+        Ok(Named::Kernel(kernel)) => Some(kernel),
+        Ok(Named::Family(_)) | Err(_) => None,
+    }
 }
 
 /// The tunings that come with this build.
