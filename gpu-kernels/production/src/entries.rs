@@ -174,9 +174,9 @@ shapes! {
         stages 3, barrier Barrier::Halves { arrive: 10, wait: 13 }, row_order 9,
         copies 0 2 4, sums 2048, blocks 1;
         pipelined_128x256x16_kv: AlongK Vectors
-            { ROW_ORDER: 11, FIRST_COPIES: 1, BETWEEN_COPIES: 2, LONGEST_SUM: 4096 },
+            { ROW_ORDER: 11, FIRST_COPIES: 1, BETWEEN_COPIES: 2, LONGEST_SUM: 8192 },
         pipelined_128x256x16_kw: AlongK Words,
-        pipelined_128x256x16_kk: AlongK AlongK { LONGEST_SUM: 4096 },
+        pipelined_128x256x16_kk: AlongK AlongK { LONGEST_SUM: 8192 },
         pipelined_128x256x16_vv: Vectors Vectors,
         pipelined_128x256x16_ww: Words Words,
         pipelined_128x256x16_vk: Vectors AlongK,
