@@ -94,6 +94,11 @@ pub(super) fn visit(
             row(Read, source);
             row(Write, destination);
         }
+        Operation::Matrices(access) => {
+            row(Read, &mut access.address.base);
+            let usage = if access.stores { Read } else { Write };
+            lists[list_range(access.registers, access.count)].iter_mut().for_each(|register| row(usage, register));
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -272,7 +277,8 @@ impl Blocks {
                 | Operation::Match { .. }
                 | Operation::Shuffle { .. }
                 | Operation::Reduce { .. }
-                | Operation::Elect { .. } => {
+                | Operation::Elect { .. }
+                | Operation::Matrices(_) => {
                     leader[index] = true;
                     leader[index + 1] = true;
                 }

@@ -347,6 +347,22 @@ pub struct AsyncCopy {
     pub ignored: Guard,
 }
 
+/// `ldmatrix` and `stmatrix`: matrices of 8 x 8 elements of 16 bits between shared memory and the registers of a warp.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixAccess {
+    /// From registers to memory.
+    pub stores: bool,
+    /// Shared, or generic.
+    pub target: Target,
+    /// Matrices: 1, 2 or 4.
+    pub count: u8,
+    /// Lanes hold pieces of columns instead of rows.
+    pub transposed: bool,
+    pub address: Address,
+    /// The index of the first of `count` rows in [`Program::lists`].
+    pub registers: u32,
+}
+
 /// What an instruction does to an mbarrier, a barrier that is an object in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierKind {
@@ -443,6 +459,7 @@ pub enum Operation {
         open: u32,
     },
     Mbarrier(Mbarrier),
+    Matrices(MatrixAccess),
     /// The number of arrivals that a phase lacked, from an mbarrier's state.
     PendingCount {
         destination: u32,

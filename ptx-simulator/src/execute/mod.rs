@@ -9,6 +9,7 @@ mod coordination;
 mod copies;
 mod fault;
 mod launch;
+mod matrices;
 mod mbarrier;
 mod pattern;
 mod run;

@@ -19,6 +19,7 @@ mod functions;
 mod halves;
 mod integers;
 mod loads_and_stores;
+mod matrices;
 mod packed_integers;
 mod rounding;
 mod special_registers;

@@ -48,7 +48,7 @@ pub mod sectors;
 
 use std::ops::AddAssign;
 
-use super::{Access, AsyncCopy, Observer, Place};
+use super::{Access, AsyncCopy, MatrixAccess, Observer, Place};
 use crate::decode::Module;
 use crate::decode::program::AddressSpace;
 use crate::error::{AccessKind, MemorySpace, SourceLocation};
@@ -325,6 +325,17 @@ impl Observer for Costs {
         // Not as wide as what is written, where some of it is zeros.
         let short = |lane: usize| u64::from(copy.bytes) - u64::from(copy.source_bytes[lane]);
         counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
+    }
+
+    fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        let counts = &mut entry.counts;
+        let traffic = match matrices.kind {
+            AccessKind::Read => &mut counts.shared_loads,
+            _ => &mut counts.shared_stores,
+        };
+        let (units, ideal) = (banks::wavefronts_of_matrices(&matrices), banks::ideal_of_matrices(&matrices));
+        count(traffic, &matrices.by_rows(), units, ideal);
     }
 
     fn barrier_arrives(&mut self, place: Place, _barrier: u32, _lanes: u32) {
