@@ -99,6 +99,12 @@ pub(super) fn visit(
             let usage = if access.stores { Read } else { Write };
             lists[list_range(access.registers, access.count)].iter_mut().for_each(|register| row(usage, register));
         }
+        Operation::MatrixProduct(product) => {
+            let registers = &mut lists[list_range(product.registers, product.of_all())];
+            let (sums, sources) = registers.split_at_mut(MatrixProduct::OF_SUMS.into());
+            sources.iter_mut().for_each(|register| row(Read, register));
+            sums.iter_mut().for_each(|register| row(Write, register));
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -278,7 +284,8 @@ impl Blocks {
                 | Operation::Shuffle { .. }
                 | Operation::Reduce { .. }
                 | Operation::Elect { .. }
-                | Operation::Matrices(_) => {
+                | Operation::Matrices(_)
+                | Operation::MatrixProduct(_) => {
                     leader[index] = true;
                     leader[index + 1] = true;
                 }

@@ -46,6 +46,43 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
+    /// `mma` with sums of `f32`.
+    pub fn matrix_product(&mut self, text: &'a Text<'a>, guard: Guard) -> Result<()> {
+        let ["sync", "aligned", shape, "row", "col", types @ ..] = &text.modifiers[..] else {
+            return Err(refuse(text, "only `.sync.aligned` with a shape and `.row.col` is supported"));
+        };
+        let (factors, sums) = match types {
+            ["f32", a, b, "f32"] if a == b => (*a, true),
+            [_, a, ..] => (*a, false),
+            _ => return Err(refuse(text, "it needs the types of D, A, B and C")),
+        };
+        if !sums {
+            return Err(refuse(text, "only products of factors of one type with sums of `.f32` are supported"));
+        }
+        let (factors, k) = match (factors, *shape) {
+            ("f16", "m16n8k8") => (Factors::F16, 8),
+            ("f16", "m16n8k16") => (Factors::F16, 16),
+            ("bf16", "m16n8k8") => (Factors::BF16, 8),
+            ("bf16", "m16n8k16") => (Factors::BF16, 16),
+            ("tf32", "m16n8k4") => (Factors::TF32, 4),
+            ("tf32", "m16n8k8") => (Factors::TF32, 8),
+            (ty @ ("f16" | "bf16" | "tf32"), _) => {
+                return Err(refuse(text, format!("`.{shape}` is not a shape that is supported for `.{ty}`")));
+            }
+            (ty, _) => return Err(refuse(text, format!("factors of `.{ty}` are not supported"))),
+        };
+        let mut product = MatrixProduct { factors, k, registers: NONE };
+        let [d, a, b, c] = self.operands(text, 4..=4)? else { unreachable!("there are four operands") };
+        let of_a = usize::from(product.of_a());
+        let mut registers = self.fragment(text, d, MatrixProduct::OF_SUMS.into(), false)?;
+        for (operand, count) in [(a, of_a), (b, of_a / 2), (c, MatrixProduct::OF_SUMS.into())] {
+            registers.extend(self.fragment(text, operand, count, true)?);
+        }
+        product.registers = self.list(registers);
+        self.emit(Operation::MatrixProduct(product), guard);
+        Ok(())
+    }
+
     /// The rows of `count` registers of 32 bits.
     fn fragment(&mut self, text: &'a Text<'a>, operand: &Operand<'a>, count: usize, source: bool) -> Result<Vec<u32>> {
         let parts = match operand {

@@ -12,6 +12,7 @@ mod launch;
 mod matrices;
 mod mbarrier;
 mod pattern;
+mod products;
 mod run;
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ pub(super) struct Executor<'a, W> {
     pub recent: Vec<u32>,
     /// Address patterns of the basic block at hand.
     pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
-    level: Level,
+    pub level: Level,
     /// Instructions of a warp in its turn.
     slice: u64,
     /// Where bad accesses of an observed launch lead: a place for each lane.
@@ -563,6 +563,14 @@ impl<'a, W: Watch> Executor<'a, W> {
                         return Ok(Stop::Reschedule);
                     }
                     self.matrices(warp, pc, access)?;
+                    pc += 1;
+                }
+                Operation::MatrixProduct(product) => {
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    self.matrix_product(warp, product);
                     pc += 1;
                 }
                 Operation::Atomic(atomic) => {

@@ -20,6 +20,7 @@ mod halves;
 mod integers;
 mod loads_and_stores;
 mod matrices;
+mod matrix_products;
 mod packed_integers;
 mod rounding;
 mod special_registers;
