@@ -39,10 +39,7 @@ impl<'a> Builder<'a, '_> {
             return Err(refuse(text, "the matrices must be in shared memory"));
         }
         let registers = self.list(registers);
-        self.emit(
-            Operation::Matrices(MatrixAccess { stores, target, count, transposed, address, registers }),
-            guard,
-        );
+        self.emit(Operation::Matrices(MatrixAccess { stores, target, count, transposed, address, registers }), guard);
         Ok(())
     }
 

@@ -44,8 +44,7 @@ impl<W: Watch> Executor<'_, W> {
         if W::ACTIVE {
             let good = rows & !self.lost(&pointers, rows);
             let matrices = u32::from(access.count);
-            let event =
-                Event { kind, matrices, addresses: &addresses, rows: good, transposed: access.transposed };
+            let event = Event { kind, matrices, addresses: &addresses, rows: good, transposed: access.transposed };
             let place = self.place(warp, pc);
             if good != 0 {
                 self.watch.observer().matrices(place, event);

@@ -146,7 +146,8 @@ impl MatrixAccess<'_> {
                     true => (2 * (lane % 4) + piece, 2 * (lane / 4)),
                     false => (lane / 4, 4 * (lane % 4)),
                 };
-                let lanes = (0..32).filter(|lane| good >> place(*lane).0 & 1 != 0).fold(0, |mask, lane| mask | 1 << lane);
+                let lanes =
+                    (0..32).filter(|lane| good >> place(*lane).0 & 1 != 0).fold(0, |mask, lane| mask | 1 << lane);
                 if lanes == 0 {
                     continue;
                 }

@@ -144,7 +144,16 @@ fn rows_must_be_inside_shared_memory_and_aligned() {
     let error = failure("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%r20], {%r4, %r5, %r6, %r7};", 32, &rows);
     let kind = &error.kind;
     assert!(
-        matches!(kind, LaunchErrorKind::OutOfBounds { space: MemorySpace::Shared, address: 2048, bytes: 16, access: AccessKind::Write, .. }),
+        matches!(
+            kind,
+            LaunchErrorKind::OutOfBounds {
+                space: MemorySpace::Shared,
+                address: 2048,
+                bytes: 16,
+                access: AccessKind::Write,
+                ..
+            }
+        ),
         "{error}"
     );
     // A generic address of something else.
@@ -157,7 +166,11 @@ fn the_whole_warp_must_come() {
     for (work, threads, others) in [
         (format!("setp.lt.u32 %p1, %thread, 24; @!%p1 exit; {LOAD}"), 32, "8 have exited"),
         (LOAD.to_owned(), 24, "8 are missing"),
-        (format!("setp.lt.u32 %p1, %thread, 24; @!%p1 bra away; {LOAD} bra done; away: bar.sync 0; done:"), 32, "8 wait"),
+        (
+            format!("setp.lt.u32 %p1, %thread, 24; @!%p1 bra away; {LOAD} bra done; away: bar.sync 0; done:"),
+            32,
+            "8 wait",
+        ),
         (format!("setp.lt.u32 %p1, %thread, 24; @%p1 {LOAD} bar.sync 0;"), 32, "8 wait"),
     ] {
         let error = failure(&work, threads, &rows());

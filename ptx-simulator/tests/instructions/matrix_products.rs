@@ -56,10 +56,7 @@ impl Product {
             // ".tf32, m16n8k4": a0 and a1.
             (_, 4) => (if i == 0 { group } else { group + 8 }, thread),
             // ".tf32, m16n8k8": a0 to a3.
-            _ => (
-                if i == 0 || i == 2 { group } else { group + 8 },
-                if i == 0 || i == 1 { thread } else { thread + 4 },
-            ),
+            _ => (if i == 0 || i == 2 { group } else { group + 8 }, if i == 0 || i == 1 { thread } else { thread + 4 }),
         }
     }
 
@@ -80,7 +77,8 @@ impl Product {
     fn run(&self, a: &[f32], b: &[f32], c: &[f32]) -> Vec<f32> {
         let per_register = 32 / self.factor_bits;
         let (of_a, of_b) = (16 * self.k / 32 / per_register, 8 * self.k / 32 / per_register);
-        let register = |elements: &[u32]| elements.iter().rev().fold(0, |word, bits| word << (self.factor_bits % 32) | bits);
+        let register =
+            |elements: &[u32]| elements.iter().rev().fold(0, |word, bits| word << (self.factor_bits % 32) | bits);
         let mut words = Vec::new();
         for lane in 0..32 {
             let a: Vec<u32> = (0..of_a * per_register)
@@ -155,7 +153,8 @@ fn whole_numbers_are_multiplied_exactly() {
         let d = product.run(&a, &b, &c);
         for (at, found) in d.iter().enumerate() {
             let (row, column) = (at / 8, at % 8);
-            let sum: f64 = (0..product.k).map(|i| f64::from(a[row * product.k + i]) * f64::from(b[i * 8 + column])).sum();
+            let sum: f64 =
+                (0..product.k).map(|i| f64::from(a[row * product.k + i]) * f64::from(b[i * 8 + column])).sum();
             assert_eq!(f64::from(*found), sum + f64::from(c[at]), "{}, row {row}, column {column}", product.name);
         }
     }
@@ -195,9 +194,12 @@ fn the_ends_of_the_range_and_numbers_that_are_none() {
         assert_eq!(element(product, tiny, 1.0, 0.0), tiny, "{name}");
         assert_eq!(element(product, 0.0, 1.0, 2.0f32.powi(-149)), 2.0f32.powi(-149), "{name}");
         assert_eq!(element(product, f32::INFINITY, -1.0, 1e30), f32::NEG_INFINITY, "{name}");
-        for (a, b, c) in
-            [(f32::NAN, 1.0, 0.0), (f32::INFINITY, 0.0, 0.0), (1.0, f32::INFINITY, f32::NEG_INFINITY), (1.0, 1.0, -f32::NAN)]
-        {
+        for (a, b, c) in [
+            (f32::NAN, 1.0, 0.0),
+            (f32::INFINITY, 0.0, 0.0),
+            (1.0, f32::INFINITY, f32::NEG_INFINITY),
+            (1.0, 1.0, -f32::NAN),
+        ] {
             assert_eq!(element(product, a, b, c).to_bits(), 0x7fff_ffff, "{name}: {a} {b} {c}");
         }
         if !name.contains(".f16") {
@@ -224,12 +226,30 @@ fn sums_may_go_anywhere_and_come_from_numbers() {
 #[test]
 fn products_that_are_not_known_are_refused_by_name() {
     for (instruction, reason) in [
-        ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};", "sums of `.f32`"),
-        ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r4, %r5}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5};", "sums of `.f32`"),
-        ("mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};", ".m16n8k16"),
-        ("mma.sync.aligned.m16n8k8.row.row.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};", ".row.col"),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8}, {%r4, %r5, %r6, %r7};", "2 registers"),
-        ("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5}, {%rd8}, {%r4, %r5, %r6, %r7};", "Bits32"),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};",
+            "sums of `.f32`",
+        ),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r4, %r5}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5};",
+            "sums of `.f32`",
+        ),
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};",
+            ".m16n8k16",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.row.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%r4, %r5, %r6, %r7};",
+            ".row.col",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8}, {%r4, %r5, %r6, %r7};",
+            "2 registers",
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5}, {%rd8}, {%r4, %r5, %r6, %r7};",
+            "Bits32",
+        ),
     ] {
         let error = Module::parse(&kernel_with_body("", instruction)).expect_err(instruction);
         assert!(error.to_string().contains(reason), "{instruction}: {error}");

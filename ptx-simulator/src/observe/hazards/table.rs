@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::quick::QuickMap;
-use crate::decode::program::{BarrierKind, Instruction, MatrixAccess, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics};
+use crate::decode::program::{
+    BarrierKind, Instruction, MatrixAccess, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics,
+};
 use crate::decode::{Module, SharedArray};
 use crate::error::{AccessKind, SourceLocation};
 
