@@ -66,7 +66,7 @@ use crate::register_column::first_element;
 use cuda_std::*;
 use kernel_common::copies::{commit_group, copy_vector_or_zeros, wait_group};
 use kernel_common::tensor_cores::{load_matrices, load_matrices_transposed, multiply_add_bf16, Bf16};
-use kernel_common::vectors::{kept, shared_address, store_shared};
+use kernel_common::vectors::{kept, load_global_half, shared_address, store_shared};
 
 /// Rows and columns of a block's tile of C.
 pub const TILE: usize = 128;
@@ -317,7 +317,7 @@ impl<const ALIGNED: bool> Copies<ALIGNED> {
             if ALIGNED {
                 copy_vector_or_zeros(to, *from as u64, if inside > 0 { CHUNK_BYTES } else { 0 });
             } else {
-                let element = |i: usize| if i < inside { *from.wrapping_add(i) } else { Bf16(0) };
+                let element = |i: usize| if i < inside { load_global_half(from.wrapping_add(i) as u64) } else { 0 };
                 store_chunk(to, element);
             }
         }
@@ -328,7 +328,9 @@ impl<const ALIGNED: bool> Copies<ALIGNED> {
             if ALIGNED {
                 copy_vector_or_zeros(to, from as u64, if inside { CHUNK_BYTES } else { 0 });
             } else {
-                let element = |i: usize| if inside && i < self.columns { *from.wrapping_add(i) } else { Bf16(0) };
+                let is_inside = |i: usize| inside && i < self.columns;
+                let element =
+                    |i: usize| if is_inside(i) { load_global_half(from.wrapping_add(i) as u64) } else { 0 };
                 store_chunk(to, element);
             }
         }
@@ -357,8 +359,8 @@ impl<const ALIGNED: bool> Copies<ALIGNED> {
 
 /// Stores a chunk to shared memory, element by element from its first.
 #[inline(always)]
-unsafe fn store_chunk(to: u32, element: impl Fn(usize) -> Bf16) {
-    let pair = |i: usize| f32::from_bits(element(i).0 as u32 | (element(i + 1).0 as u32) << 16);
+unsafe fn store_chunk(to: u32, element: impl Fn(usize) -> u16) {
+    let pair = |i: usize| f32::from_bits(element(i) as u32 | (element(i + 1) as u32) << 16);
     store_shared(to, [pair(0), pair(2), pair(4), pair(6)]);
 }
 

@@ -39,27 +39,27 @@ impl Architecture {
 
 /// The type of a matrix's elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum ElementType {
     /// IEEE's 32 bits.
     F32,
     /// The upper half of an f32: 8 bits of exponent, 8 of significand.
     Bf16,
 }
 
-impl Element {
+impl ElementType {
     /// The name used in tables and messages.
     pub const fn name(self) -> &'static str {
         match self {
-            Element::F32 => "f32",
-            Element::Bf16 => "bf16",
+            ElementType::F32 => "f32",
+            ElementType::Bf16 => "bf16",
         }
     }
 
     /// Bytes of an element.
     pub const fn bytes(self) -> usize {
         match self {
-            Element::F32 => 4,
-            Element::Bf16 => 2,
+            ElementType::F32 => 4,
+            ElementType::Bf16 => 2,
         }
     }
 }
@@ -86,10 +86,10 @@ impl Precision {
     }
 
     /// The elements of A and B.
-    pub const fn factors(self) -> Element {
+    pub const fn factors(self) -> ElementType {
         match self {
-            Precision::F32 => Element::F32,
-            Precision::Bf16 => Element::Bf16,
+            Precision::F32 => ElementType::F32,
+            Precision::Bf16 => ElementType::Bf16,
         }
     }
 }

@@ -15,16 +15,18 @@ struct Placed {
     start: u64,
     rows: u64,
     columns: u64,
+    element_bytes: u64,
 }
 
 impl Placed {
     fn new(name: &'static str, matrix: &DeviceMatrix<'_>) -> Placed {
         let (rows, columns) = matrix.dim();
-        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64 }
+        let element_bytes = matrix.element().bytes() as u64;
+        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, element_bytes }
     }
 
     fn bytes(&self) -> u64 {
-        self.rows * self.columns * size_of::<f32>() as u64
+        self.rows * self.columns * self.element_bytes
     }
 }
 
@@ -81,7 +83,7 @@ impl Map {
                     .find(|matrix| address >= matrix.start && address - matrix.start < matrix.bytes());
                 Some(match matrix {
                     Some(matrix) => {
-                        let index = (address - matrix.start) / word;
+                        let index = (address - matrix.start) / matrix.element_bytes;
                         let (row, column) = (index / matrix.columns, index % matrix.columns);
                         Element::Matrix { name: matrix.name, row, column }
                     }

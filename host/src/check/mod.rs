@@ -9,7 +9,7 @@ use ptx_simulator::{DevicePointer, observe::hazards::Hazards};
 use serde::Serialize;
 
 use crate::{
-    gemm::{DeviceMatrix, Gemm, GemmError},
+    gemm::{self, DeviceMatrix, FactorBuffer, Gemm, GemmError},
     matrix, plan, verify,
     verify::Verification,
 };
@@ -84,11 +84,14 @@ fn check_shape(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3], checked: &mut Ch
     let [a, b] = <[_; 2]>::try_from(matrix::random_normals(&[(m, k), (k, n)], SEED)).expect("two shapes");
     gemm.check(&a.view(), &b.view())?;
     let device = gemm.device();
-    let a_buffer = device.upload(a.as_slice().expect("new matrices are contiguous"))?;
-    let b_buffer = device.upload(b.as_slice().expect("new matrices are contiguous"))?;
+    let element = kernel.precision.factors();
+    let [a, b] = [a, b].map(|matrix| gemm::rounded(element, matrix.view()));
+    let upload = |matrix: &ndarray::Array2<f32>| {
+        FactorBuffer::upload(device, element, matrix.as_slice().expect("new matrices are contiguous"))
+    };
+    let (a_buffer, b_buffer) = (upload(&a)?, upload(&b)?);
     let c_buffer = device.allocate::<f32>(m * n)?;
-    let a_matrix = DeviceMatrix::new(&a_buffer, 0, m, k)?;
-    let b_matrix = DeviceMatrix::new(&b_buffer, 0, k, n)?;
+    let (a_matrix, b_matrix) = (a_buffer.matrix(m, k)?, b_buffer.matrix(k, n)?);
     let c_matrix = DeviceMatrix::new(&c_buffer, 0, m, n)?;
     let hazards = gemm.observe(kernel, a_matrix, b_matrix, c_matrix, |module, config| {
         let mut hazards = Hazards::new(module, kernel.entry, config);

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
+use gpu_kernels::launch::ElementType;
 use host::{
     device::Device,
-    gemm::{Gemm, HostProduct},
+    gemm::{self, Gemm, HostProduct},
     matrix::{self, OutputFile, can_allocate},
     plan,
     report::{Formula, GemmReport, ProductReport},
@@ -29,6 +30,11 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let a = read(&arguments.a, arguments.trans_a)?;
     let b = read(&arguments.b, arguments.trans_b)?;
     let c = arguments.c.as_ref().map(|path| read(path, false)).transpose()?;
+    let factors = named.map_or(ElementType::F32, |kernel| kernel.precision.factors());
+    let [a, b] = match factors {
+        ElementType::F32 => [a, b],
+        _ => [a, b].map(|matrix| gemm::rounded(factors, matrix.view())),
+    };
     let ((m, k), n) = (a.dim(), b.ncols());
     let gemm = Gemm::new(Device::open(common.device())?);
     super::say_what_is_ignored(&gemm);

@@ -2,7 +2,7 @@
 
 use host::{
     device::Device,
-    gemm::{Gemm, Timing},
+    gemm::{self, Gemm, Timing},
     matrix, plan,
     report::{ProductReport, RunReport},
     verify,
@@ -24,7 +24,8 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let shapes = [(size, size), (size, size)];
     let (loaded, matrices) = rayon::join(|| gemm.load(kernel), || matrix::random_normals(&shapes, seed));
     loaded?;
-    let [a, b] = <[_; 2]>::try_from(matrices).expect("two shapes");
+    let matrices = matrices.iter().map(|matrix| gemm::rounded(kernel.precision.factors(), matrix.view()));
+    let [a, b] = <[_; 2]>::try_from(matrices.collect::<Vec<_>>()).expect("two shapes");
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;

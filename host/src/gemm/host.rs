@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, launch::ElementType};
 use ndarray::{Array2, ArrayRef2, ArrayView2};
 
-use super::{DeviceMatrix, DeviceMatrixMut, Gemm, GemmError};
+use super::{DeviceMatrix, DeviceMatrixMut, FactorBuffer, Gemm, GemmError};
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
     plan::{Layout, Plan, Problem},
@@ -155,6 +155,29 @@ impl Uploaded {
     }
 }
 
+/// A or B in device memory: of f32 in the host's order of elements, else rounded and by rows.
+enum Factor {
+    Plain(Uploaded),
+    Rounded { buffer: FactorBuffer, rows: usize, columns: usize },
+}
+
+impl Factor {
+    fn upload(device: &Device, element: ElementType, matrix: &ArrayRef2<f32>) -> Result<Factor, GemmError> {
+        let (rows, columns) = matrix.dim();
+        Ok(match element {
+            ElementType::F32 => Factor::Plain(Uploaded::upload(device, matrix)?),
+            _ => Factor::Rounded { buffer: FactorBuffer::upload_matrix(device, element, matrix)?, rows, columns },
+        })
+    }
+
+    fn view(&self) -> Result<DeviceMatrix<'_>, GemmError> {
+        match self {
+            Factor::Plain(uploaded) => uploaded.view(),
+            Factor::Rounded { buffer, rows, columns } => buffer.matrix(*rows, *columns),
+        }
+    }
+}
+
 impl Gemm {
     /// Whether A B can be computed here: the inner sizes agree and the device has room for all three matrices.
     ///
@@ -258,7 +281,7 @@ impl Gemm {
     }
 
     /// Computes a product of matrices in host memory once and takes the time, with the kernel given or, if none is, as
-    /// [`plan`](crate::plan) says.
+    /// [`plan`](crate::plan) says. A and B are rounded to what the kernel takes.
     ///
     /// # Errors
     ///
@@ -278,7 +301,8 @@ impl Gemm {
             Some(c) if *beta != 0.0 => Uploaded::upload(device, &c.as_standard_layout())?,
             _ => Uploaded::allocate(device, &result)?,
         };
-        let (a, b) = (Uploaded::upload(device, a)?, Uploaded::upload(device, b)?);
+        let element = kernel.map_or(ElementType::F32, |kernel| kernel.precision.factors());
+        let (a, b) = (Factor::upload(device, element, a)?, Factor::upload(device, element, b)?);
         let mut product = self.product(a.view()?, b.view()?).alpha(*alpha).beta(*beta);
         if let Some(kernel) = kernel {
             product = product.with_plan(Plan::new(kernel));
@@ -301,7 +325,8 @@ impl Gemm {
         Ok(TimedProduct { c: result, plan, time, launches })
     }
 
-    /// C = A B for matrices in host memory with a given kernel, timed as `timing` says.
+    /// C = A B for matrices in host memory with a given kernel, timed as `timing` says. A and B are rounded to what the
+    /// kernel takes.
     ///
     /// # Errors
     ///
@@ -316,11 +341,11 @@ impl Gemm {
         self.check(&a, &b)?;
         let ((m, k), n) = (a.dim(), b.ncols());
         let mut c = zeros(m, n)?;
-        let (a, b) = (a.as_standard_layout(), b.as_standard_layout());
-        let a = Uploaded::upload(self.device(), &a)?;
-        let b = Uploaded::upload(self.device(), &b)?;
+        let element = kernel.precision.factors();
+        let [a, b] = [a, b].map(|matrix| FactorBuffer::upload_matrix(self.device(), element, &matrix));
+        let (a, b) = (a?, b?);
         let c_buffer = self.device().allocate::<f32>(m * n)?;
-        let (a_matrix, b_matrix, c_matrix) = (a.buffer.matrix(m, k)?, b.buffer.matrix(k, n)?, c_buffer.matrix(m, n)?);
+        let (a_matrix, b_matrix, c_matrix) = (a.matrix(m, k)?, b.matrix(k, n)?, c_buffer.matrix(m, n)?);
         let (time, launches) = if c.is_empty() {
             (Duration::ZERO, 0)
         } else {

@@ -10,6 +10,7 @@
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
 //! | `host.rs` | matrices in host memory |
+//! | `factors.rs` | A and B in the elements that a kernel takes |
 //! | `blas.rs` | a product as other libraries are told of it |
 //! | `book.rs` | launches of the book's kernels |
 //! | `error.rs` | what can be wrong |
@@ -17,6 +18,7 @@
 mod blas;
 mod book;
 mod error;
+mod factors;
 mod host;
 mod launch;
 mod matrix;
@@ -27,11 +29,12 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError, RwLock},
 };
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, launch::ElementType, tensor_cores};
 
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
+    factors::{FactorBuffer, round, rounded},
     host::{HostProduct, TimedProduct, Timing},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
@@ -139,12 +142,14 @@ impl Gemm {
         Ok(kernel)
     }
 
-    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product whose caller has
-    /// none.
-    fn plan_or(&self, plan: Option<Plan>, problem: &Problem) -> Plan {
-        match plan {
-            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            None => self.plan(problem),
+    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
+    /// whose caller has none.
+    fn plan_or(&self, plan: Option<Plan>, problem: &Problem, factors: ElementType) -> Plan {
+        match (plan, factors) {
+            (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            (None, ElementType::F32) => self.plan(problem),
+            // There is one kernel for them so far.
+            (None, ElementType::Bf16) => Plan::new(&tensor_cores::KERNEL),
         }
     }
 

@@ -92,7 +92,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.gemm.plan_or(self.plan, &problem))
+        Ok(self.gemm.plan_or(self.plan, &problem, self.a.element))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -104,7 +104,7 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.plan.unwrap_or_else(|| self.gemm.plan(&problem));
+            let plan = self.gemm.plan_or(self.plan, &problem, a.element);
             self.gemm.workspace_elements(&plan, m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
@@ -142,7 +142,7 @@ impl<'a> Product<'a> {
             return Ok(());
         };
         let problem = product.problem();
-        let plan = gemm.plan_or(plan, &problem);
+        let plan = gemm.plan_or(plan, &problem, a.element);
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }
