@@ -8,7 +8,8 @@ use std::{
 };
 
 use assert_cmd::assert::Assert;
-use host::{matrix, plan};
+use gpu_kernels::launch::ElementType;
+use host::{gemm::rounded, matrix, plan};
 use ndarray::{Array1, Array2, Array3, ShapeBuilder, array};
 use ndarray_npy::{read_npy, write_npy};
 use predicates::prelude::*;
@@ -92,6 +93,35 @@ fn every_kernel_can_be_named() {
     for name in plan::names() {
         workplace.gemm_with("a.npy", "b.npy", &["--kernel", name, "--verify"]).code(0);
     }
+}
+
+#[test]
+fn bf16_rounds_the_inputs_and_says_so_in_its_kernel() {
+    let workplace = Workplace::new();
+    let options = ["--precision", "bf16", "--verify"];
+    let kernel = predicate::str::contains("tensor_cores");
+    workplace.gemm_with("a.npy", "b.npy", &options).code(0).stdout(kernel.and(predicate::str::contains("PASS")));
+    let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
+    let halves = [&a, &b].map(|matrix| rounded(ElementType::Bf16, matrix.view()));
+    assert_close(&workplace.product(), &halves[0], &halves[1]);
+    assert!(!host::verify::check(&workplace.product(), &a, &b).passed(), "the inputs were not rounded");
+    // A transposed matrix is rounded like any other.
+    write_npy(workplace.path("t.npy"), &a.t().as_standard_layout().into_owned()).unwrap();
+    workplace.gemm_with("t.npy", "b.npy", &[&options[..], &["--trans-a"]].concat()).code(0);
+    assert_close(&workplace.product(), &halves[0], &halves[1]);
+}
+
+#[test]
+fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
+    let workplace = Workplace::new();
+    let refuses = |options: &[&str], text: &str| {
+        workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(text.to_owned()));
+        assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+    };
+    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16");
+    refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
+    refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
+    refuses(&["--precision", "bf16", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
         "--beta needs the matrix that it multiplies: name its file with --c"
     );
     let named = arguments.kernel.as_deref().map(plan::by_name).transpose()?;
+    let named = gemm::kernel_in(arguments.precision, named)?;
     let read = |path: &PathBuf, transposed: bool| {
         let matrix = matrix::read_npy(path)?;
         anyhow::Ok(if transposed { matrix.reversed_axes() } else { matrix })

@@ -1,11 +1,51 @@
 //! A and B in the elements that a kernel takes, from numbers of f32.
 
-use gpu_kernels::launch::ElementType;
+use gpu_kernels::{Kernel, Precision, launch::ElementType, tensor_cores};
 use half::bf16;
 use ndarray::{ArrayRef2, ArrayView2};
 
 use super::{DeviceMatrix, GemmError};
 use crate::device::{Device, DeviceBuffer, DeviceError};
+
+/// The kernel for factors of a type when nobody names one; `None` where [`plan`](crate::plan) chooses.
+pub(super) fn kernel_for(factors: ElementType) -> Option<&'static Kernel> {
+    match factors {
+        ElementType::F32 => None,
+        // It's the only one so far.
+        ElementType::Bf16 => Some(&tensor_cores::KERNEL),
+    }
+}
+
+/// The precision that was asked for isn't that of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel '{kernel}' computes in {has}, and {wanted} is asked for: leave out one of the two")]
+pub struct OtherPrecision {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Its precision.
+    pub has: &'static str,
+    /// What was asked for.
+    pub wanted: &'static str,
+}
+
+/// The kernel to compute with in a precision, if one is asked for: the one that is named, if any, else one of that
+/// precision. `None` if [`plan`](crate::plan) is to choose.
+///
+/// # Errors
+///
+/// [`OtherPrecision`] if the named one has another.
+pub fn kernel_in(
+    precision: Option<Precision>,
+    named: Option<&'static Kernel>,
+) -> Result<Option<&'static Kernel>, OtherPrecision> {
+    match (named, precision) {
+        (Some(kernel), Some(wanted)) if kernel.precision != wanted => {
+            Err(OtherPrecision { kernel: kernel.name, has: kernel.precision.name(), wanted: wanted.name() })
+        }
+        (Some(kernel), _) => Ok(Some(kernel)),
+        (None, precision) => Ok(precision.and_then(|precision| kernel_for(precision.factors()))),
+    }
+}
 
 /// Rounds numbers to the nearest that elements of a type can hold, halfway to even.
 pub fn round(element: ElementType, numbers: &mut [f32]) {

@@ -29,12 +29,12 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError, RwLock},
 };
 
-use gpu_kernels::{Kernel, launch::ElementType, tensor_cores};
+use gpu_kernels::{Kernel, launch::ElementType};
 
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
-    factors::{FactorBuffer, round, rounded},
+    factors::{FactorBuffer, OtherPrecision, kernel_in, round, rounded},
     host::{HostProduct, TimedProduct, Timing},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
@@ -145,11 +145,10 @@ impl Gemm {
     /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
     /// whose caller has none.
     fn plan_or(&self, plan: Option<Plan>, problem: &Problem, factors: ElementType) -> Plan {
-        match (plan, factors) {
+        match (plan, factors::kernel_for(factors)) {
             (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            (None, ElementType::F32) => self.plan(problem),
-            // There is one kernel for them so far.
-            (None, ElementType::Bf16) => Plan::new(&tensor_cores::KERNEL),
+            (None, Some(kernel)) => Plan::new(kernel),
+            (None, None) => self.plan(problem),
         }
     }
 
