@@ -94,8 +94,7 @@ fn write(path: &Path, text: &str) {
 
 /// The verdict in words, in both languages.
 fn words(verdict: &Verdict, page: &str) -> [String; 2] {
-    [Language::En, Language::Zh]
-        .map(|language| ExerciseReport::new(verdict.clone(), page, true, KERNEL.block, language).table())
+    [Language::En, Language::Zh].map(|language| ExerciseReport::new(verdict.clone(), page, true, language).table())
 }
 
 #[test]
@@ -303,7 +302,7 @@ fn every_verdict_and_hint_is_there_in_both_languages() {
     assert!(chinese.contains("缺少第一个屏障") && chinese.contains("提示："), "{chinese}");
     assert!(english.contains("gpu-kernels/src/exercise.rs:"), "{english}");
     // The hint says where the barrier goes; the verdict itself only says what is wrong.
-    assert!(!ExerciseReport::new(verdict, &page, false, KERNEL.block, Language::En).text.contains("sync_threads"));
+    assert!(!ExerciseReport::new(verdict, &page, false, Language::En).text.contains("sync_threads"));
 }
 
 #[test]

@@ -8,9 +8,8 @@ use host::{
     device::{Device, DeviceSelector},
     explain::{self, Explanation},
     gemm::Gemm,
-    gpus,
+    gpus, kernels,
     language::Language,
-    plan,
     report::{ExplainReport, Report},
 };
 use predicates::prelude::*;
@@ -20,8 +19,8 @@ const N: usize = 128;
 
 fn explained(kernel: &str, shape: [usize; 3]) -> Explanation {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
-    let kernel = plan::by_name(kernel).unwrap();
-    explain::explain(&gemm, kernel, gpu_kernels::SOURCES, shape, gpus::default(), None).unwrap()
+    let kernel = kernels::by_name(kernel).unwrap().any();
+    explain::explain(&gemm, kernel, kernels::sources(), shape, gpus::default(), None).unwrap()
 }
 
 fn report(kernel: &str, shape: [usize; 3]) -> ExplainReport {
@@ -156,8 +155,8 @@ fn registers_shared_memory_and_threads_set_the_occupancy() {
     assert!(occupancy.blocks <= 8);
     let gpu = |name| {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
-        let (kernel, gpu) = (plan::by_name("tiled").unwrap(), gpus::by_name(name).unwrap());
-        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpu, None).unwrap().occupancy
+        let (kernel, gpu) = (kernels::by_name("tiled").unwrap().any(), gpus::by_name(name).unwrap());
+        explain::explain(&gemm, kernel, kernels::sources(), [16; 3], gpu, None).unwrap().occupancy
     };
     assert!(gpu("T4").blocks <= 4);
     assert_eq!(gpu("T4").max_warps, 32);
@@ -263,9 +262,9 @@ fn what_stands_out_is_said_with_its_place() {
 
 #[test]
 fn the_shared_memory_is_what_the_ptx_declares_whatever_the_kernels_description_says() {
-    let kernel = gpu_kernels::Kernel { shared_bytes: 1 << 20, ..*plan::by_name("tiled").unwrap() };
+    let kernel = gpu_kernels::Kernel { shared_bytes: 1 << 20, ..*kernels::by_name("tiled").unwrap().any() };
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
-    let explanation = explain::explain(&gemm, &kernel, gpu_kernels::SOURCES, [16; 3], gpus::default(), None).unwrap();
+    let explanation = explain::explain(&gemm, &kernel, kernels::sources(), [16; 3], gpus::default(), None).unwrap();
     assert!(explanation.occupancy.blocks > 0);
     assert_eq!(ExplainReport::new(explanation, Language::En).shared_bytes, 2048);
 }
@@ -273,7 +272,7 @@ fn the_shared_memory_is_what_the_ptx_declares_whatever_the_kernels_description_s
 #[test]
 fn a_launch_of_fewer_fused_multiply_adds_than_the_product_has_is_said_to_be_one() {
     // The kernels of this build with their fused multiply-adds taken apart, the additions being left out.
-    let kernel = plan::by_name("tiled").unwrap();
+    let kernel = kernels::by_name("tiled").unwrap().any();
     let text = host::ptx::module_for(kernel.architecture).unwrap().text;
     let apart = |line: &str| match line.trim_start().strip_prefix("fma.rn.f32") {
         Some(operands) => format!("mul.rn.f32 {};", operands.rsplit_once(',').unwrap().0),
@@ -283,7 +282,7 @@ fn a_launch_of_fewer_fused_multiply_adds_than_the_product_has_is_said_to_be_one(
     let explain = || {
         // SAFETY: the device is the simulator.
         let gemm = unsafe { Gemm::from_ptx(Device::open(DeviceSelector::Simulator).unwrap(), ptx.clone()) };
-        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpus::default(), None).unwrap()
+        explain::explain(&gemm, kernel, kernels::sources(), [16; 3], gpus::default(), None).unwrap()
     };
     let notes = ExplainReport::new(explain(), Language::En).notes;
     assert!(notes.len() == 1 && notes[0].contains("4096 multiply-adds") && notes[0].contains("mul_add"), "{notes:?}");
@@ -336,8 +335,8 @@ fn a_time_from_another_gpu_than_the_one_whose_limits_are_applied_is_named_as_suc
             registers: 32,
             blocks_per_multiprocessor: 8,
         };
-        let (kernel, gpu) = (plan::by_name("tiled").unwrap(), gpus::default());
-        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, [16; 3], gpu, Some(measured)).unwrap()
+        let (kernel, gpu) = (kernels::by_name("tiled").unwrap().any(), gpus::default());
+        explain::explain(&gemm, kernel, kernels::sources(), [16; 3], gpu, Some(measured)).unwrap()
     };
     let other = explain("NVIDIA GeForce RTX 3090 Ti");
     assert_eq!(other.roofline.measured, None);
@@ -425,4 +424,19 @@ fn the_language_follows_the_locale_unless_one_is_asked_for() {
     assert!(run("zh_CN.UTF-8", &[]).contains("占用率"));
     assert!(run("C.UTF-8", &[]).contains("occupancy"));
     assert!(run("zh_CN.UTF-8", &["--lang", "en"]).contains("occupancy"));
+}
+
+#[test]
+fn production_kernels_are_explained_by_family_and_by_entry_with_their_own_source() {
+    for (name, kernel) in
+        [("16x32x32x8", "pipelined_16x32x32x8_kv"), ("pipelined_16x32x32x8_vk", "pipelined_16x32x32x8_vk")]
+    {
+        let report = json(&["explain", name, "--shape", "32x64x128", "--device", "sim"]);
+        assert_eq!(report["kernel"], kernel);
+        assert_eq!(report["total"]["thread_fma"], 32 * 64 * 128);
+        let files: Vec<_> = report["lines"].as_array().unwrap().iter().map(|line| line["file"].clone()).collect();
+        assert!(files.contains(&"gpu-kernels/production/src/pipelined.rs".into()), "{files:?}");
+    }
+    let refused = common::host().args(["explain", "pipelined_16x32x32x8_kv", "--shape", "5x6x7"]).assert().code(2);
+    refused.stderr(predicate::str::contains("'pipelined_16x32x32x8_kw' does"));
 }

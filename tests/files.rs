@@ -9,8 +9,8 @@ use std::{
 
 use assert_cmd::assert::Assert;
 use gpu_kernels::launch::ElementType;
-use host::{gemm::rounded, matrix, plan};
-use ndarray::{Array1, Array2, Array3, ShapeBuilder, array};
+use host::{gemm::rounded, kernels, matrix};
+use ndarray::{Array1, Array2, Array3, Array4, ArrayView2, Axis, ShapeBuilder, array, s};
 use ndarray_npy::{read_npy, write_npy};
 use predicates::prelude::*;
 use tempfile::TempDir;
@@ -90,9 +90,37 @@ fn the_product_of_two_files_is_written() {
 #[test]
 fn every_kernel_can_be_named() {
     let workplace = Workplace::new();
-    for name in plan::names() {
+    for name in kernels::names().into_iter().chain(kernels::families()) {
         workplace.gemm_with("a.npy", "b.npy", &["--kernel", name, "--verify"]).code(0);
     }
+}
+
+#[test]
+fn of_a_family_the_kernel_runs_that_suits_the_matrices() {
+    let workplace = Workplace::new();
+    // A by columns with rows of 5, or B with rows of 6: nothing there begins at multiples of 16 bytes.
+    write_npy(workplace.path("at.npy"), &matrix::random_normal(7, 5, 1)).unwrap();
+    write_npy(workplace.path("b6.npy"), &matrix::random_normal(7, 6, 2)).unwrap();
+    for (a, b, options, kernel) in [
+        ("a.npy", "b.npy", &[][..], "pipelined_64x64x16_kv"),
+        ("a.npy", "b6.npy", &[], "pipelined_64x64x16_kw"),
+        ("at.npy", "b.npy", &["--trans-a", "--alpha", "2"], "pipelined_64x64x16_ww"),
+    ] {
+        let options = [options, &["--kernel", "64x64x16", "--verify"]].concat();
+        workplace.gemm_with(a, b, &options).code(0).stdout(predicate::str::contains(kernel));
+    }
+}
+
+#[test]
+fn a_production_kernel_takes_what_it_can_copy_and_another_is_named_for_the_rest() {
+    let workplace = Workplace::new();
+    let kernel = |name| ["--kernel", name, "--verify"];
+    workplace.gemm_with("a.npy", "b.npy", &kernel("pipelined_64x64x16_kv")).code(0);
+    // Word by word, what could be copied faster is copied too.
+    workplace.gemm_with("a.npy", "b.npy", &kernel("pipelined_64x64x16_kw")).code(0);
+    let refused = workplace.gemm_with("a.npy", "b.npy", &kernel("pipelined_64x64x16_vk")).code(2);
+    refused
+        .stderr(predicate::str::contains("'pipelined_64x64x16_kv' does").and(predicate::str::contains("'64x64x16'")));
 }
 
 #[test]
@@ -102,13 +130,18 @@ fn bf16_rounds_the_inputs_and_says_so_in_its_kernel() {
     let kernel = predicate::str::contains("tensor_cores");
     workplace.gemm_with("a.npy", "b.npy", &options).code(0).stdout(kernel.and(predicate::str::contains("PASS")));
     let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
-    let halves = [&a, &b].map(|matrix| rounded(ElementType::Bf16, matrix.view()));
+    let halves = [&a, &b].map(|matrix| rounded(ElementType::Bf16, matrix.clone()));
     assert_close(&workplace.product(), &halves[0], &halves[1]);
     assert!(!host::verify::check(&workplace.product(), &a, &b).passed(), "the inputs were not rounded");
-    // A transposed matrix is rounded like any other.
+    // A transposed matrix is rounded like any other, and so is a batch.
     write_npy(workplace.path("t.npy"), &a.t().as_standard_layout().into_owned()).unwrap();
     workplace.gemm_with("t.npy", "b.npy", &[&options[..], &["--trans-a"]].concat()).code(0);
     assert_close(&workplace.product(), &halves[0], &halves[1]);
+    let twice = Array3::from_shape_fn((2, 5, 7), |(index, row, column)| (1 + index) as f32 * a[(row, column)]);
+    write_npy(workplace.path("twice.npy"), &twice).unwrap();
+    workplace.gemm_with("twice.npy", "b.npy", &options).code(0);
+    let products: Array3<f32> = read_npy(workplace.path("c.npy")).unwrap();
+    assert_eq!(products.index_axis(Axis(0), 1), products.index_axis(Axis(0), 0).mapv(|element| 2.0 * element));
 }
 
 #[test]
@@ -120,6 +153,7 @@ fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
     };
     refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16");
     refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
+    refuses(&["--precision", "bf16", "--kernel", "128x128x16"], "'128x128x16' computes in f32");
     refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
     refuses(&["--precision", "bf16", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
 }
@@ -274,12 +308,12 @@ fn another_dtype_is_refused_and_the_right_ones_are_named() {
 }
 
 #[test]
-fn other_than_two_dimensions_are_refused() {
+fn other_than_two_or_three_dimensions_are_refused() {
     let workplace = Workplace::new();
     write_npy(workplace.path("vector.npy"), &Array1::<f32>::zeros(7)).unwrap();
     workplace.refuses("vector.npy", &["vector.npy", "1-dimensional"]);
-    write_npy(workplace.path("cube.npy"), &Array3::<f32>::zeros((5, 7, 2))).unwrap();
-    workplace.refuses("cube.npy", &["cube.npy", "3-dimensional"]);
+    write_npy(workplace.path("tesseract.npy"), &Array4::<f32>::zeros((5, 7, 2, 3))).unwrap();
+    workplace.refuses("tesseract.npy", &["tesseract.npy", "4-dimensional", "batch, rows, columns"]);
 }
 
 #[test]
@@ -291,7 +325,7 @@ fn inner_sizes_that_differ_are_refused_with_both() {
 #[test]
 fn an_unknown_kernel_is_refused_and_the_known_ones_are_listed() {
     let assert = Workplace::new().gemm_with("a.npy", "b.npy", &["--kernel", "titled"]).code(2);
-    assert.stderr(predicate::str::contains("titled").and(predicate::str::contains(plan::names().join(", "))));
+    assert.stderr(predicate::str::contains("titled").and(predicate::str::contains(kernels::names().join(", "))));
 }
 
 #[test]
@@ -437,4 +471,132 @@ fn factors_without_their_matrix_and_kernels_that_cannot_are_refused() {
     let a = workplace.path("a.npy");
     refused(&["--c", a.to_str().unwrap()], "the product is 5 x 4, but C is 5 x 7");
     assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+}
+
+/// A batch of random matrices in a file.
+fn write_batch(
+    workplace: &Workplace,
+    name: &str,
+    (count, rows, columns): (usize, usize, usize),
+    seed: u64,
+) -> Array3<f32> {
+    let matrices = matrix::random_normal(count * rows, columns, seed);
+    let batch = matrices.into_shape_with_order((count, rows, columns)).unwrap();
+    write_npy(workplace.path(name), &batch).unwrap();
+    batch
+}
+
+/// Compares product after product of the written batch with alpha A B + beta C.
+fn assert_batch(
+    workplace: &Workplace,
+    count: usize,
+    of: impl Fn(usize) -> (Array2<f32>, Array2<f32>),
+    (alpha, beta): (f32, f32),
+    c: Option<&Array3<f32>>,
+) {
+    let product: Array3<f32> = read_npy(workplace.path("c.npy")).unwrap();
+    assert_eq!(product.len_of(Axis(0)), count);
+    for (index, product) in product.axis_iter(Axis(0)).enumerate() {
+        let (a, b) = of(index);
+        let reference = host::verify::reference_in(host::verify::Order::Any, a.view(), b.view());
+        let reference = reference.scaled(alpha, beta, c.map(|c| c.index_axis(Axis(0), index)));
+        let verification = host::verify::compare(product, &reference);
+        assert!(verification.passed(), "product {index}: {verification:?}");
+    }
+}
+
+fn own(matrix: ArrayView2<f32>) -> Array2<f32> {
+    matrix.to_owned()
+}
+
+#[test]
+fn files_of_three_dimensions_are_multiplied_matrix_by_matrix() {
+    let workplace = Workplace::new();
+    let (a, b) = (write_batch(&workplace, "x.npy", (3, 5, 7), 1), write_batch(&workplace, "y.npy", (3, 7, 4), 2));
+    let text = || predicate::str::contains("3 products").and(predicate::str::contains("60 elements compared"));
+    for kernel in ["", "tiled", "general_tiled", "32x32x32x8"] {
+        let options = if kernel.is_empty() { vec!["--verify"] } else { vec!["--verify", "--kernel", kernel] };
+        workplace.gemm_with("x.npy", "y.npy", &options).code(0).stdout(text());
+        assert_batch(
+            &workplace,
+            3,
+            |at| (own(a.slice(s![at, .., ..])), own(b.slice(s![at, .., ..]))),
+            (1.0, 0.0),
+            None,
+        );
+    }
+}
+
+#[test]
+fn a_single_matrix_goes_with_each_of_a_batch() {
+    let workplace = Workplace::new();
+    let (a, b) = (write_batch(&workplace, "x.npy", (3, 5, 7), 1), write_batch(&workplace, "y.npy", (3, 7, 4), 2));
+    let [one_a, one_b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
+    let says = |text: &'static str| predicate::str::contains(text);
+    workplace.gemm_with("x.npy", "b.npy", &["--verify"]).code(0).stdout(says("the same B for all"));
+    assert_batch(&workplace, 3, |at| (own(a.slice(s![at, .., ..])), one_b.clone()), (1.0, 0.0), None);
+    workplace.gemm_with("a.npy", "y.npy", &["--verify"]).code(0).stdout(says("the same A for all"));
+    assert_batch(&workplace, 3, |at| (one_a.clone(), own(b.slice(s![at, .., ..]))), (1.0, 0.0), None);
+}
+
+#[test]
+fn a_batch_takes_transposes_factors_and_a_batch_of_c() {
+    let workplace = Workplace::new();
+    let (a, b) = (write_batch(&workplace, "x.npy", (2, 7, 5), 1), write_batch(&workplace, "y.npy", (2, 4, 7), 2));
+    let c = write_batch(&workplace, "c0.npy", (2, 5, 4), 3);
+    let c0 = workplace.path("c0.npy");
+    let options = ["--trans-a", "--trans-b", "--alpha", "-2", "--beta", "0.5", "--verify", "--c", c0.to_str().unwrap()];
+    workplace.gemm_with("x.npy", "y.npy", &options).code(0);
+    let of = |at| (own(a.slice(s![at, .., ..]).t()), own(b.slice(s![at, .., ..]).t()));
+    assert_batch(&workplace, 2, of, (-2.0, 0.5), Some(&c));
+}
+
+#[test]
+fn batches_in_fortran_order_of_one_and_of_none_are_right_too() {
+    let workplace = Workplace::new();
+    let a = write_batch(&workplace, "x.npy", (3, 5, 7), 1);
+    let mut fortran = Array3::<f32>::zeros((3, 5, 7).f());
+    fortran.assign(&a);
+    write_npy(workplace.path("x.npy"), &fortran).unwrap();
+    let b: Array2<f32> = read_npy(workplace.path("b.npy")).unwrap();
+    workplace.gemm("x.npy", "b.npy").code(0);
+    assert_batch(&workplace, 3, |at| (own(a.slice(s![at, .., ..])), b.clone()), (1.0, 0.0), None);
+    for count in [0, 1] {
+        let a = write_batch(&workplace, "x.npy", (count, 5, 7), 4);
+        workplace.gemm_with("x.npy", "b.npy", &["--verify"]).code(0);
+        assert_batch(&workplace, count, |at| (own(a.slice(s![at, .., ..])), b.clone()), (1.0, 0.0), None);
+    }
+}
+
+#[test]
+fn batches_that_do_not_fit_together_are_refused_and_nothing_is_written() {
+    let workplace = Workplace::new();
+    write_batch(&workplace, "x.npy", (3, 5, 7), 1);
+    write_batch(&workplace, "y.npy", (2, 7, 4), 2);
+    write_batch(&workplace, "z.npy", (3, 4, 7), 2);
+    write_batch(&workplace, "c2.npy", (2, 5, 4), 3);
+    write_npy(workplace.path("c0.npy"), &matrix::random_normal(5, 4, 3)).unwrap();
+    let before = workplace.files();
+    let c = |name: &str| workplace.path(name).to_str().unwrap().to_owned();
+    let refused = |a: &str, b: &str, options: &[&str], text: &str| {
+        workplace.gemm_with(a, b, options).code(2).stderr(predicate::str::contains(text));
+    };
+    refused("x.npy", "y.npy", &[], "A is a batch of 3 matrices and B one of 2");
+    refused("x.npy", "z.npy", &[], "must equal the rows of B");
+    refused("x.npy", "b.npy", &["--c", &c("c2.npy")], "there are 3 products, but C holds 2 matrices");
+    refused("x.npy", "b.npy", &["--c", &c("c0.npy")], "c0.npy is 2-dimensional, but the product is 3-dimensional");
+    refused("a.npy", "b.npy", &["--c", &c("c2.npy")], "c2.npy is 3-dimensional, but the product is 2-dimensional");
+    refused("x.npy", "b.npy", &["--alpha", "2", "--kernel", "tiled"], "'tiled' computes C = A B");
+    assert_eq!(workplace.files(), before);
+}
+
+#[test]
+fn a_batch_whose_header_disagrees_with_its_length_is_refused_with_all_sizes() {
+    let workplace = Workplace::new();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 5, 7), }";
+    fs::write(workplace.path("cut.npy"), npy(header, &[0; 270])).unwrap();
+    workplace.refuses("cut.npy", &["cut.npy", "truncated", "2 x 5 x 7"]);
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }";
+    fs::write(workplace.path("huge.npy"), npy(header, &[])).unwrap();
+    workplace.refuses("huge.npy", &["huge.npy"]);
 }

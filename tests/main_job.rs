@@ -58,10 +58,15 @@ fn list_names_every_kernel_and_what_it_needs() {
     });
     common::host().arg("list").assert().code(0).stdout(text);
     let list = json(common::host().args(["list", "--json"]).assert().code(0).get_output());
-    assert_eq!(list.as_array().unwrap().len(), gpu_kernels::KERNELS.len());
-    for (row, kernel) in list.as_array().unwrap().iter().zip(gpu_kernels::KERNELS) {
+    assert_eq!(list["kernels"].as_array().unwrap().len(), gpu_kernels::KERNELS.len());
+    for (row, kernel) in list["kernels"].as_array().unwrap().iter().zip(gpu_kernels::KERNELS) {
         assert_eq!(row["name"], kernel.name);
         assert_eq!(row["shared_bytes"], kernel.shared_bytes_per_block());
+    }
+    let families: Vec<_> = list["families"].as_array().unwrap().iter().map(|family| family["name"].clone()).collect();
+    assert_eq!(families, host::kernels::families());
+    for family in list["families"].as_array().unwrap() {
+        assert_eq!(family["kernels"].as_array().unwrap().len(), 7);
     }
 }
 

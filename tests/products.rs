@@ -6,7 +6,7 @@ use approx::assert_abs_diff_eq;
 use gpu_kernels::{KERNELS, Precision, launch::ElementType};
 use host::{
     device::Device,
-    gemm::{self, DeviceMatrix, FactorBuffer, Gemm, GemmError, Timing},
+    gemm::{DeviceMatrix, FactorBuffer, Gemm, GemmError, Timing, nearest, rounded},
     matrix, plan,
     verify::{self, Order},
 };
@@ -27,9 +27,7 @@ const POISON: f32 = f32::from_bits(0x7fc0_beef);
 
 /// The bits of a number as elements of a type hold it.
 fn bits_in(element: ElementType, number: f32) -> u32 {
-    let mut number = [number];
-    gemm::round(element, &mut number);
-    number[0].to_bits()
+    nearest(element, number).to_bits()
 }
 
 fn guarded(device: &Device, element: ElementType, elements: &[f32], guard: usize) -> FactorBuffer {
@@ -52,7 +50,7 @@ fn inside(buffer: &FactorBuffer, element: ElementType, guard: usize, name: &str)
 fn check_all_kernels(gemm: &Gemm, a: &Array2<f32>, b: &Array2<f32>) {
     for precision in Precision::ALL {
         let factors = precision.factors();
-        let (a, b) = (gemm::rounded(factors, a.view()), gemm::rounded(factors, b.view()));
+        let (a, b) = (rounded(factors, a.clone()), rounded(factors, b.clone()));
         check_kernels_of(*precision, gemm, &a, &b);
     }
 }

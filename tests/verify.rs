@@ -67,7 +67,7 @@ fn check_tensor_cores(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> veri
 }
 
 fn halves(rows: usize, columns: usize, seed: u64) -> Array2<f32> {
-    rounded(ElementType::Bf16, matrix::random_normal(rows, columns, seed).view())
+    rounded(ElementType::Bf16, matrix::random_normal(rows, columns, seed))
 }
 
 proptest! {
@@ -154,4 +154,19 @@ fn an_overflow_before_an_infinity_arrives_may_make_a_nan() {
 fn an_empty_product_passes() {
     let verification = check(&Array2::zeros((0, 3)), &Array2::zeros((0, 5)), &Array2::zeros((5, 3)));
     assert!(verification.passed() && verification.elements == 0);
+}
+
+#[test]
+fn a_batch_is_as_wrong_as_its_worst_product_which_is_named() {
+    let a = matrix::random_normal(4, 6, 1);
+    let b = matrix::random_normal(6, 5, 2);
+    let right = verify::reference(a.view(), b.view()).product.mapv(|element| element as f32);
+    let mut wrong = right.clone();
+    wrong[(3, 2)] += 1.0;
+    let products = [&right, &wrong, &right].map(|product| verify::check(product, &a, &b));
+    let batch = verify::Verification::of_batch(products);
+    assert_eq!((batch.elements, batch.wrong, batch.worst_element().as_deref()), (60, 1, Some("C[1, 3, 2]")));
+    assert!(!batch.passed() && (batch.max_difference - 1.0).abs() < 1e-3);
+    let none = verify::Verification::of_batch([]);
+    assert!(none.passed() && none.elements == 0 && none.worst_element().is_none());
 }

@@ -146,12 +146,15 @@ impl Matrices {
     /// Whether all rows of A and B begin at multiples of 16 bytes, and those of C at multiples of 8.
     #[inline(always)]
     fn are_aligned(&self) -> bool {
-        (self.k | self.n) % CHUNK == 0 && (self.a as usize | self.b as usize) % 16 == 0 && self.c as usize % 8 == 0
+        (self.k | self.n).is_multiple_of(CHUNK)
+            && (self.a as usize | self.b as usize).is_multiple_of(CHUNK_BYTES as usize)
+            && (self.c as usize).is_multiple_of(size_of::<Pair>())
     }
 }
 
 /// The kernel's work, with copies of 16 bytes and stores of 8 or with single elements.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // y and x number fragments as well
 unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, first_stage: u32) {
     let first = first_element(TILE, TILE);
     let mut copies = Copies::<ALIGNED>::new(matrices, first);
@@ -370,6 +373,7 @@ struct Pair([f32; 2]);
 
 /// Stores a lane's sums to C, of a tile that begins at (`first_row`, `first_column`).
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // i and j number rows and columns of C as well
 unsafe fn store<const ALIGNED: bool>(
     &Matrices { c, m, n, .. }: &Matrices,
     (first_row, first_column): (usize, usize),

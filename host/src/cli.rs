@@ -48,7 +48,7 @@ impl Common {
 pub enum Command {
     /// The main job, with another size, kernel or seed.
     Run(RunArguments),
-    /// Multiply matrices from .npy files: C = A B, or alpha op(A) op(B) + beta C.
+    /// Multiply matrices or batches of them from .npy files: C = A B, or alpha op(A) op(B) + beta C.
     Gemm(GemmArguments),
     /// Find races, reads of unwritten memory, accesses out of bounds and divergent barriers, with their source lines.
     Check(CheckArguments),
@@ -127,13 +127,14 @@ impl Default for RunArguments {
 
 #[derive(Debug, Args)]
 pub struct GemmArguments {
-    /// A, an m x k matrix of float32 in a .npy file (k x m with --trans-a).
+    /// A, an m x k matrix of float32 in a .npy file (k x m with --trans-a), or a batch of them, of shape (batch, m, k).
     pub a: PathBuf,
 
-    /// B, a k x n matrix of float32 in a .npy file (n x k with --trans-b).
+    /// B, a k x n matrix of float32 in a .npy file (n x k with --trans-b), or a batch; one matrix beside a batch of A goes
+    /// with each of it, and the other way round.
     pub b: PathBuf,
 
-    /// Where to write C, m x n, as .npy.
+    /// Where to write C, m x n, as .npy; (batch, m, n) if A or B is a batch.
     #[arg(short, long, value_name = "C")]
     pub output: PathBuf,
 
@@ -145,7 +146,7 @@ pub struct GemmArguments {
     #[arg(long, allow_negative_numbers = true)]
     pub beta: Option<f32>,
 
-    /// What C holds before, an m x n matrix in a .npy file, which may be the output.
+    /// What C holds before, in a .npy file of C's shape, which may be the output.
     #[arg(long, value_name = "C0")]
     pub c: Option<PathBuf>,
 
@@ -157,7 +158,7 @@ pub struct GemmArguments {
     #[arg(long)]
     pub trans_b: bool,
 
-    /// The kernel (see list); chosen for the shape if left out.
+    /// The kernel (see list), of the book or a production kernel; chosen for the shape if left out.
     #[arg(long)]
     pub kernel: Option<String>,
 
@@ -230,11 +231,12 @@ impl FromStr for Shape {
 
 #[derive(Debug, Args)]
 pub struct CheckArguments {
-    /// The kernels (see list); all if left out.
+    /// The kernels (see list), of the book or production kernels such as 128x256x16; all of the book if left out.
     #[arg(value_name = "KERNEL")]
     pub kernels: Vec<String>,
 
-    /// The product to compute meanwhile; if left out, two: one of whole tiles and one with edges.
+    /// The product to compute meanwhile; if left out, two: one of whole tiles and one with edges. Production kernels compute
+    /// another with K in two parts.
     #[command(flatten)]
     pub shape: ShapeArguments,
 
@@ -325,9 +327,9 @@ pub struct BenchArguments {
     #[arg(long = "set", value_name = "SET,…", value_delimiter = ',')]
     pub sets: Vec<Set>,
 
-    /// Who takes part beside cuBLAS: gemm (the library's own choice), kernels (see list), exercise, shapes of production
-    /// kernels such as 128x256x16 or 64x64x16/4 (K in 4 parts), book, production or all; if left out, gemm, and for
-    /// square matrices the book too.
+    /// Who takes part beside cuBLAS: gemm (the library's own choice), kernels (see list), exercise, production kernels such
+    /// as 128x256x16 or 64x64x16/4 (K in 4 parts), book, production or all; if left out, gemm, and for square matrices the
+    /// book too.
     #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
     pub kernels: Vec<String>,
 

@@ -30,6 +30,7 @@ pub mod explain;
 pub mod gemm;
 pub mod gpus;
 pub mod kernel_compiler;
+pub mod kernels;
 pub mod language;
 pub mod matrix;
 pub mod plan;

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ndarray::{Array2, ArrayD, Ix2};
+use ndarray::{Array, Array2, ArrayD, Dimension};
 use ndarray_npy::{ReadNpyExt, WriteNpyExt};
 use rand::{SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
@@ -49,8 +49,11 @@ pub enum MatrixError {
         /// The dtype in its header.
         dtype: String,
     },
-    /// Not two-dimensional.
-    #[error("{} is {dimensions}-dimensional; expected a matrix, with 2 dimensions", path.display())]
+    /// Neither two-dimensional nor three-dimensional.
+    #[error(
+        "{} is {dimensions}-dimensional; expected a matrix, with 2 dimensions, or a batch of matrices, with 3 (batch, rows, columns)",
+        path.display()
+    )]
     NotAMatrix {
         /// The file.
         path: PathBuf,
@@ -58,16 +61,14 @@ pub enum MatrixError {
         dimensions: usize,
     },
     /// Shorter or longer than its header says.
-    #[error("{} is {what}: its header announces {rows} x {columns} elements, {expected} bytes, and {found} follow", path.display())]
+    #[error("{} is {what}: its header announces {shape} elements, {expected} bytes, and {found} follow", path.display())]
     WrongLength {
         /// The file.
         path: PathBuf,
         /// "truncated" or "too long".
         what: &'static str,
-        /// Rows in the header.
-        rows: u64,
-        /// Columns in the header.
-        columns: u64,
+        /// The sizes in the header, joined by " x ".
+        shape: String,
         /// Bytes announced.
         expected: u128,
         /// Bytes found.
@@ -103,13 +104,14 @@ pub fn random_normals(shapes: &[(usize, usize)], seed: u64) -> Vec<Array2<f32>> 
     shapes.iter().map(|&shape| Array2::from_shape_simple_fn(shape, || StandardNormal.sample(&mut generator))).collect()
 }
 
-/// Reads a matrix of f32 from a .npy file, in C or Fortran order and of either byte order.
+/// Reads a matrix of f32, with 2 dimensions, or a batch of them, with 3, from a .npy file, in C or Fortran order and of
+/// either byte order. In memory it is in C order.
 ///
 /// # Errors
 ///
 /// [`MatrixError`] if the file is missing or unreadable, is no .npy file, holds another dtype or number of dimensions,
 /// or has another length than its header says.
-pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
+pub fn read_npy(path: &Path) -> Result<ArrayD<f32>, MatrixError> {
     let read_error = |source| MatrixError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(read_error)?;
     let metadata = file.metadata().map_err(read_error)?;
@@ -123,8 +125,7 @@ pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
     let wrong_length = |found: u64| MatrixError::WrongLength {
         path: path.to_owned(),
         what: if u128::from(found) < expected { "truncated" } else { "too long" },
-        rows: header.rows,
-        columns: header.columns,
+        shape: header.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x "),
         expected,
         found,
     };
@@ -135,7 +136,9 @@ pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
         }
     }
     let out_of_memory = || MatrixError::OutOfMemory { path: path.to_owned(), bytes: expected };
-    if header.rows.max(header.columns) > isize::MAX as u64 {
+    // An array without elements still has sizes, whose product may be larger than anything.
+    let sizes = header.shape.iter().filter(|size| **size > 0).map(|size| u128::from(*size));
+    if sizes.fold(1, u128::saturating_mul) > isize::MAX as u128 {
         return Err(out_of_memory());
     }
     // A matrix in Fortran order is copied once, so it needs its memory twice.
@@ -152,9 +155,8 @@ pub fn read_npy(path: &Path) -> Result<Array2<f32>, MatrixError> {
             ndarray_npy::ReadNpyError::ExtraBytes(extra) => wrong_length(expected as u64 + extra as u64),
             other => MatrixError::NotNpy { path: path.to_owned(), reason: other.to_string() },
         })?;
-    let matrix = array.into_dimensionality::<Ix2>().expect("the header that was written has two dimensions");
     // Kernels want rows without gaps.
-    Ok(if matrix.is_standard_layout() { matrix } else { matrix.as_standard_layout().into_owned() })
+    Ok(if array.is_standard_layout() { array } else { array.as_standard_layout().into_owned() })
 }
 
 /// Whether this process can get that many bytes: tried, so that a shortage is an error with a name instead of the end
@@ -241,14 +243,14 @@ impl OutputFile {
         builder.tempfile_in(self.directory()).map_err(|error| error.kind().into())
     }
 
-    /// Writes `matrix` as .npy and puts the file in its place.
+    /// Writes a matrix, or a batch of them, as .npy and puts the file in its place.
     ///
     /// # Errors
     ///
     /// [`MatrixError::Write`], and then the destination is as it was.
-    pub fn write_npy(self, matrix: &Array2<f32>) -> Result<(), MatrixError> {
+    pub fn write_npy<D: Dimension>(self, matrices: &Array<f32, D>) -> Result<(), MatrixError> {
         self.write(|writer| {
-            matrix.write_npy(writer).map_err(|error| match error {
+            matrices.write_npy(writer).map_err(|error| match error {
                 ndarray_npy::WriteNpyError::Io(source) => source,
                 other => io::Error::other(other),
             })

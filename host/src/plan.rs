@@ -2,7 +2,7 @@
 
 pub mod model;
 
-use gpu_kernels::{KERNELS, Kernel};
+use gpu_kernels::Kernel;
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -123,30 +123,6 @@ pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kerne
         Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
         _ => kernel,
     }
-}
-
-/// A kernel name that is in no list.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no kernel named '{}'; known kernels: {}", .name.escape_debug(), names().join(", "))]
-pub struct UnknownKernel {
-    /// The name that was asked for.
-    pub name: String,
-}
-
-/// The names of all kernels, in reading order.
-pub fn names() -> Vec<&'static str> {
-    KERNELS.iter().map(|kernel| kernel.name).collect()
-}
-
-/// Finds a kernel by its name.
-pub fn by_name(name: &str) -> Result<&'static Kernel, UnknownKernel> {
-    KERNELS.iter().find(|kernel| kernel.name == name).ok_or_else(|| UnknownKernel { name: name.to_owned() })
-}
-
-/// Finds a kernel to look into by its name: one of the list, or the reader's own.
-pub fn by_name_or_exercise(name: &str) -> Result<&'static Kernel, UnknownKernel> {
-    let exercise = &gpu_kernels::exercise::KERNEL;
-    if name == exercise.name { Ok(exercise) } else { by_name(name) }
 }
 
 /// The kernel to use for an `m` x `k` by `k` x `n` product when the caller names none.

@@ -32,7 +32,7 @@ pub struct PtxModule {
 }
 
 /// Every module of this build: the book's, lowest level first, then the production kernels'.
-pub const MODULES: &[PtxModule] = &[
+pub static MODULES: &[PtxModule] = &[
     PtxModule {
         name: "compute_70",
         source: Source::Book,

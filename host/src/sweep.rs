@@ -24,7 +24,8 @@ use crate::{
     },
     gemm::{DeviceMatrix, Gemm, GemmError},
     gpus::Gpu,
-    matrix, plan,
+    kernels::{self, Named},
+    matrix,
     verify::{self, Verification},
 };
 
@@ -173,7 +174,7 @@ impl Sweep {
 
 /// The kernels of the family that this build has.
 pub fn family() -> Vec<&'static Kernel> {
-    FAMILY.iter().filter_map(|name| plan::by_name(name).ok()).collect()
+    FAMILY.iter().filter_map(|name| kernels::by_name(name).ok()).map(Named::any).collect()
 }
 
 /// The registers of each kernel on `gpu`: by the driver of the GPU that `gemm` is on, if it's of that kind, else by
@@ -312,7 +313,7 @@ mod tests {
     fn products_are_checked_and_timed_in_turn() {
         // On the simulator the times mean nothing, but the way is the same.
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
-        let kernels = [plan::by_name("naive").unwrap(), plan::by_name("tiled").unwrap()];
+        let kernels = ["naive", "tiled"].map(|name| kernels::by_name(name).unwrap().any());
         let times = time(&gemm, None, &kernels, 24).unwrap();
         assert_eq!((times.size, times.checked_rows, times.kernels.len()), (24, 24, 2));
         assert!(times.cublas.is_none());
@@ -330,7 +331,7 @@ mod tests {
     fn kernels_that_cost_equally_little_are_named_together_and_bank_conflicts_count() {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let entry = |name, size| {
-            let kernel = plan::by_name(name).unwrap();
+            let kernel = kernels::by_name(name).unwrap().any();
             count(&gemm, kernel, size, gpus::default(), Registers::Unknown).unwrap()
         };
         let names = |entries: &[&Entry]| entries.iter().map(|entry| entry.kernel.name).collect::<Vec<_>>();

@@ -79,6 +79,9 @@ pub struct Verification {
     pub max_ratio: f64,
     /// The element with the largest ratio, as (row, column).
     pub worst: Option<(usize, usize)>,
+    /// The product of a batch that this element is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worst_product: Option<usize>,
     /// What f32 rounding allows, averaged over the elements.
     pub mean_tolerance: f64,
     /// The largest tolerance of all elements.
@@ -91,6 +94,49 @@ impl Verification {
     /// Whether every element is within what f32 rounding allows.
     pub fn passed(&self) -> bool {
         self.wrong == 0
+    }
+
+    /// The comparisons of a batch's products, one after the other, as one.
+    pub fn of_batch(products: impl IntoIterator<Item = Verification>) -> Verification {
+        let mut all = Verification::of_nothing();
+        let mut tolerances = 0.0;
+        for (index, product) in products.into_iter().enumerate() {
+            if worse(product.max_difference, all.max_difference) {
+                (all.max_difference, all.tolerance_there) = (product.max_difference, product.tolerance_there);
+            }
+            if worse(product.max_ratio, all.max_ratio) || all.worst.is_none() {
+                (all.max_ratio, all.worst, all.worst_product) = (product.max_ratio, product.worst, Some(index));
+            }
+            all.max_tolerance = all.max_tolerance.max(product.max_tolerance);
+            tolerances += product.mean_tolerance * product.elements as f64;
+            all.elements += product.elements;
+            all.wrong += product.wrong;
+        }
+        all.mean_tolerance = tolerances / all.elements.max(1) as f64;
+        all
+    }
+
+    fn of_nothing() -> Verification {
+        Verification {
+            elements: 0,
+            max_difference: 0.0,
+            tolerance_there: 0.0,
+            max_ratio: 0.0,
+            worst: None,
+            worst_product: None,
+            mean_tolerance: 0.0,
+            max_tolerance: 0.0,
+            wrong: 0,
+        }
+    }
+
+    /// The worst element in words; nothing where none was compared.
+    pub fn worst_element(&self) -> Option<String> {
+        let (row, column) = self.worst?;
+        Some(match self.worst_product {
+            Some(product) => format!("C[{product}, {row}, {column}]"),
+            None => format!("C[{row}, {column}]"),
+        })
     }
 
     /// Whether the largest difference is also under a fixed bar, such as [`LESSON_BAR`].
@@ -297,13 +343,8 @@ pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
     assert_eq!(result.dim(), reference.product.dim(), "the result must have the reference's shape");
     let mut verification = Verification {
         elements: result.len(),
-        max_difference: 0.0,
-        tolerance_there: 0.0,
-        max_ratio: 0.0,
-        worst: None,
         mean_tolerance: mean_of_numbers(&reference.tolerance),
-        max_tolerance: 0.0,
-        wrong: 0,
+        ..Verification::of_nothing()
     };
     for (position, &element) in result.indexed_iter() {
         let (exact, tolerance) = (reference.product[position], reference.tolerance[position]);

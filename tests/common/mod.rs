@@ -1,6 +1,8 @@
 //! What the tests share: the devices to run on, and the table of shapes that every kernel must get right.
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
+pub mod case;
+
 use assert_cmd::Command;
 use host::device::{Device, DeviceSelector};
 

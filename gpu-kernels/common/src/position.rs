@@ -17,15 +17,16 @@ pub fn thread_idx_x() -> u32 {
     index
 }
 
-/// `block_idx_x`, asked anew.
+/// The same number, of which the compiler no longer knows how it came about: what is computed from it is computed where
+/// it stands. The compiler would else compute it once, before a loop, and keep it in a register all through the loop.
 #[inline(always)]
-pub fn block_idx_x() -> u32 {
+pub fn anew(number: u32) -> u32 {
     #[allow(unused_mut)]
-    let mut index = 0;
-    // SAFETY: reads a special register.
+    let mut same = number;
+    // SAFETY: it copies a number.
     #[cfg(target_arch = "nvptx64")]
     unsafe {
-        core::arch::asm!("mov.u32 {}, %ctaid.x;", out(reg32) index, options(nostack))
+        core::arch::asm!("mov.b32 {}, {};", out(reg32) same, in(reg32) number, options(nomem, nostack))
     };
-    index
+    same
 }

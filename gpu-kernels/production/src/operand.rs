@@ -44,6 +44,74 @@ impl Way for Words {
     const COPYING: Copying = Copying::Words;
 }
 
+/// The operands of a block's tile: A and B together.
+pub struct Operands<A: Way, B: Way, const TILE_M: usize, const TILE_N: usize, const TILE_K: usize, const THREADS: usize>
+{
+    /// The rows of A.
+    pub a: Operand<A, TILE_M, TILE_K, THREADS>,
+    /// The columns of B.
+    pub b: Operand<B, TILE_N, TILE_K, THREADS>,
+}
+
+impl<A: Way, B: Way, const TILE_M: usize, const TILE_N: usize, const TILE_K: usize, const THREADS: usize>
+    Operands<A, B, TILE_M, TILE_N, TILE_K, THREADS>
+{
+    /// Words from a row of A's piece to the next.
+    pub const ROW_A: usize = Operand::<A, TILE_M, TILE_K, THREADS>::ROW;
+    /// Words from a row of B's piece to the next.
+    pub const ROW_B: usize = Operand::<B, TILE_N, TILE_K, THREADS>::ROW;
+    /// Where B's piece begins in a stage, after A's, in bytes.
+    pub const B_IN_STAGE: u32 = (Self::ROW_A * TILE_K * 4) as u32;
+    /// Bytes of a stage.
+    pub const STAGE_BYTES: u32 = Self::B_IN_STAGE + (Self::ROW_B * TILE_K * 4) as u32;
+    /// Passes over both pieces.
+    pub const PASSES: usize = Self::PASSES_A + Operand::<B, TILE_N, TILE_K, THREADS>::PASSES;
+    const PASSES_A: usize = Operand::<A, TILE_M, TILE_K, THREADS>::PASSES;
+
+    /// See [`Operand::copy`]; the passes over A come first.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn copy(&self, stage: u32, pass: usize, wanted: u32) {
+        if pass < Self::PASSES_A {
+            self.a.copy(stage, pass, wanted);
+        } else {
+            self.b.copy(stage + Self::B_IN_STAGE, pass - Self::PASSES_A, wanted);
+        }
+    }
+
+    /// See [`Operand::first`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn first(&self, stage: u32, depth: u32) {
+        self.a.first(stage, depth);
+        self.b.first(stage + Self::B_IN_STAGE, depth);
+    }
+
+    /// See [`Operand::fill`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn fill(&self, stage: u32) {
+        self.a.fill(stage);
+        self.b.fill(stage + Self::B_IN_STAGE);
+    }
+
+    /// See [`Operand::advance`].
+    #[inline(always)]
+    pub fn advance(&mut self, depth: u32) {
+        self.a.advance(depth);
+        self.b.advance(depth);
+    }
+}
+
 /// The most copies of one thread along the outer dimension.
 const MOST_PASSES: usize = 16;
 
@@ -133,7 +201,7 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
         let mut sources = [0; MOST_PASSES];
         for pass in 0..Self::OUTER_PASSES {
             let element = first + (outer + (pass * Self::OUTER) as u32) * Self::WIDTH as u32;
-            sources[pass] = in_row + around(element, size) as u64 * outer_stride;
+            sources[pass] = in_row + around(element, size, Self::WIDTH as u32) as u64 * outer_stride;
         }
         let target = (k * Self::ROW as u32 + outer * Self::WIDTH as u32) * 4;
         let has_work = (Self::WORKERS == THREADS || thread < Self::WORKERS as u32)
@@ -217,13 +285,13 @@ impl<W: Way, const TILE: usize, const TILE_K: usize, const THREADS: usize> Opera
     }
 }
 
-/// An element of `size`, counted on from the first one where `element` lies past the last.
+/// An element of `size`: past the last one it goes on with the first ones. Where the matrix is so small that these end
+/// too, it's the last one, or the first of the last `width`.
 #[inline(always)]
-fn around(element: u32, size: u32) -> u32 {
+fn around(element: u32, size: u32, width: u32) -> u32 {
     if element < size {
-        return element;
+        element
+    } else {
+        core::cmp::min(element - size, size - width)
     }
-    // SAFETY: a launch has no matrix without elements. Without the promise, the division comes with a panic.
-    unsafe { core::hint::assert_unchecked(size != 0) };
-    element % size
 }

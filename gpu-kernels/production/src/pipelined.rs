@@ -28,13 +28,20 @@
 //! A small C has few tiles, and with large tiles too few for all multiprocessors. With smaller tiles there are more, but
 //! then a block has work for one warp or two, too few to hide anything. Slices give it the warps back: each multiplies
 //! its share of every TILE_K, and in the end they add up their sums in shared memory.
+//!
+//! ## Long sums
+//!
+//! Every addition rounds, by a share of what the sum has come to, so that the error of a sum of random numbers grows like
+//! their number. Of two halves each has half of it, and together they err 0.7 times as much. So a thread whose sums are
+//! longer than [`Shape::LONGEST_SUM`] goes to work again and again: with slices it adds up what it has in a second set of
+//! registers; without it has no registers for that, and stores the first half of K before it adds the second.
 
 use cuda_std::*;
 use kernel_common::{barriers, copies, position, vectors, Call};
 
 use crate::block_order;
-use crate::operand::{Operand, Way};
-use crate::output::{Output, WARP_BYTES};
+use crate::operand::{Operand, Operands, Way};
+use crate::output::{Output, MOST_VECTORS, WARP_BYTES};
 use crate::shape::{Barrier, Shape};
 
 /// The work of one thread, with outputs of ROWS x COLUMNS.
@@ -63,214 +70,297 @@ pub unsafe fn product<
     call: &Call,
 ) {
     let () = Checked::<S, ROWS, COLUMNS, TILE_M, TILE_N, TILE_K, THREADS>::FITS;
-    let row_a = Operand::<A, TILE_M, TILE_K, THREADS>::ROW;
-    let row_b = Operand::<B, TILE_N, TILE_K, THREADS>::ROW;
-    let b_in_stage = (row_a * TILE_K * 4) as u32;
-    let stage_bytes = b_in_stage + (row_b * TILE_K * 4) as u32;
+    let row_a = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS>::ROW_A;
+    let row_b = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS>::ROW_B;
+    let b_in_stage = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS>::B_IN_STAGE;
+    let stage_bytes = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS>::STAGE_BYTES;
+    let passes = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS>::PASSES;
+    let (rows_apart, columns_apart) = (S::LANES_M * 4, S::LANES_N * 4);
 
     // Which part of which product.
     let (first_m, first_n) =
         block_order::first_element(thread::block_idx_x(), call.m, call.n, TILE_M, TILE_N, call.group);
     let (a, b, c) = call.matrices(thread::block_idx_z());
-    let first_k = thread::block_idx_y() * call.k_per_split;
-    let depth = core::cmp::min(call.k_per_split, call.k - first_k);
+    let mut first_k = thread::block_idx_y() * call.k_per_split;
+    let end_k = core::cmp::min(first_k + call.k_per_split, call.k);
+    let longest = longest_part::<S>(end_k - first_k);
 
-    // Where this thread's outputs lie in the tile.
-    let thread = thread::thread_idx_x();
-    let place = Place::of::<S>(thread);
-    let row = place.warp_row + place.lane / S::LANES_N as u32 * 4;
-    let column = place.warp_column + place.lane % S::LANES_N as u32 * 4;
-    let (rows_apart, columns_apart) = (S::LANES_M * 4, S::LANES_N * 4);
-
-    // Where it reads its operands in a stage.
-    let first_step = place.slice * S::STEPS as u32;
-    let operands_a = (first_step * row_a as u32 + row) * 4;
-    let operands_b = b_in_stage + (first_step * row_b as u32 + column) * 4;
-
-    // The first tiles are on their way before anything else.
+    // The stages, the barrier, and each warp's place to exchange sums.
     let memory = vectors::dynamic_shared_memory();
     let end = memory + stage_bytes * S::STAGES as u32;
     let barrier = end;
-    let mut copies_a = Operand::<A, TILE_M, TILE_K, THREADS>::new(
-        a.wrapping_add((first_k as u64 * call.a_column) as usize),
-        (first_m, call.m),
-        call.a_row,
-        call.a_column,
-        thread,
-    );
-    let mut copies_b = Operand::<B, TILE_N, TILE_K, THREADS>::new(
-        b.wrapping_add((first_k as u64 * call.b_row) as usize),
-        (first_n, call.n),
-        call.b_column,
-        call.b_row,
-        thread,
-    );
-    let passes_a = Operand::<A, TILE_M, TILE_K, THREADS>::PASSES;
-    let passes = passes_a + Operand::<B, TILE_N, TILE_K, THREADS>::PASSES;
-    let tiles = depth.div_ceil(TILE_K as u32);
-    let first_depth = depth - (tiles - 1) * TILE_K as u32;
-    for stage in 0..S::STAGES {
-        copies_a.fill(memory + stage as u32 * stage_bytes);
-        copies_b.fill(memory + stage as u32 * stage_bytes + b_in_stage);
-    }
-    let mut write = memory;
-    copies_a.first(write, first_depth);
-    copies_b.first(write + b_in_stage, first_depth);
-    copies::commit_group();
-    copies_a.advance(first_depth);
-    copies_b.advance(first_depth);
-    write += stage_bytes;
-    for tile in 1..S::AHEAD {
-        let wanted = (tiles > tile as u32) as u32;
-        for pass in 0..passes {
-            if pass < passes_a {
-                copies_a.copy(write, pass, wanted);
-            } else {
-                copies_b.copy(write + b_in_stage, pass - passes_a, wanted);
-            }
-        }
-        copies::commit_group();
-        copies_a.advance(TILE_K as u32);
-        copies_b.advance(TILE_K as u32);
-        write += stage_bytes;
-    }
+    let exchange = memory + reusable_bytes::<S>(row_a, row_b) as u32;
     if let Barrier::Halves { .. } = S::BARRIER {
-        if thread == 0 {
+        if thread::thread_idx_x() == 0 {
             barriers::initialise(barrier, (THREADS / 32) as u32);
         }
     }
-    wait_for_next_tile::<S>();
-    thread::sync_threads();
-
-    // Operands of this step and of the next one.
-    let mut fragments_a = [[0.0f32; ROWS]; 2];
-    let mut fragments_b = [[0.0f32; COLUMNS]; 2];
-    let mut read = memory;
-    fragments_a[0] = fragment(read + operands_a, rows_apart);
-    fragments_b[0] = fragment(read + operands_b, columns_apart);
-
-    let mut sums = [[0.0f32; COLUMNS]; ROWS];
     let mut parity = 0;
-    let mut tile = 0;
+    let mut again = false;
+
+    // Once, or twice where K is long and a thread has no registers for two sets of sums.
     loop {
-        let wanted = (tiles - tile > S::AHEAD as u32) as u32;
-        let next = if read + stage_bytes == end { memory } else { read + stage_bytes };
-        for step in 0..S::STEPS {
-            // A share of the copies.
-            let ask = step.wrapping_sub(S::FIRST_COPIES);
-            let share = ask / S::BETWEEN_COPIES;
-            if ask.is_multiple_of(S::BETWEEN_COPIES) && share < S::COPYING_STEPS {
-                for pass in 0..passes {
-                    if pass * S::COPYING_STEPS / passes == share {
-                        if pass < passes_a {
-                            copies_a.copy(write, pass, wanted);
-                        } else {
-                            copies_b.copy(write + b_in_stage, pass - passes_a, wanted);
+        // What the second turn computes again needs no registers in the meantime.
+        let thread = position::thread_idx_x();
+        let (first_m, first_n) = (position::anew(first_m), position::anew(first_n));
+        let depth = core::cmp::min(end_k - first_k, longest);
+
+        // Where this thread reads its operands in a stage.
+        let place = Place::of::<S>(thread);
+        let row = place.warp_row + place.lane / S::LANES_N as u32 * 4;
+        let column = place.warp_column + place.lane % S::LANES_N as u32 * 4;
+        let first_step = place.slice * S::STEPS as u32;
+        let operands_a = (first_step * row_a as u32 + row) * 4;
+        let operands_b = b_in_stage + (first_step * row_b as u32 + column) * 4;
+
+        // The first tiles are on their way before anything else.
+        let mut operands = Operands::<A, B, TILE_M, TILE_N, TILE_K, THREADS> {
+            a: Operand::new(
+                a.wrapping_add((first_k as u64 * call.a_column) as usize),
+                (first_m, call.m),
+                call.a_row,
+                call.a_column,
+                thread,
+            ),
+            b: Operand::new(
+                b.wrapping_add((first_k as u64 * call.b_row) as usize),
+                (first_n, call.n),
+                call.b_column,
+                call.b_row,
+                thread,
+            ),
+        };
+        let tiles = depth.div_ceil(TILE_K as u32);
+        let first_depth = depth - (tiles - 1) * TILE_K as u32;
+        for stage in 0..S::STAGES {
+            operands.fill(memory + stage as u32 * stage_bytes);
+        }
+        // The last step reads ahead too, from the stage after that of the last tile. Nobody uses what it reads, but where
+        // no tile ever comes to that stage, it shall be zeros rather than what another kernel left there.
+        if tiles < S::STAGES as u32 {
+            operands.first(memory + tiles * stage_bytes, 0);
+        }
+        let mut write = memory;
+        operands.first(write, first_depth);
+        copies::commit_group();
+        operands.advance(first_depth);
+        write += stage_bytes;
+        for tile in 1..S::AHEAD {
+            let wanted = (tiles > tile as u32) as u32;
+            for pass in 0..passes {
+                operands.copy(write, pass, wanted);
+            }
+            copies::commit_group();
+            operands.advance(TILE_K as u32);
+            write += stage_bytes;
+        }
+        wait_for_next_tile::<S>();
+        thread::sync_threads();
+
+        // Operands of this step and of the next one.
+        let mut fragments_a = [[0.0f32; ROWS]; 2];
+        let mut fragments_b = [[0.0f32; COLUMNS]; 2];
+        let mut read = memory;
+        fragments_a[0] = fragment(read + operands_a, rows_apart);
+        fragments_b[0] = fragment(read + operands_b, columns_apart);
+
+        let mut totals = [[0.0f32; COLUMNS]; ROWS];
+        let mut tile = 0;
+        loop {
+            let mut sums = [[0.0f32; COLUMNS]; ROWS];
+            let last_of_sum = if S::SLICES == 1 {
+                tiles
+            } else {
+                core::cmp::min(tiles, tile + (S::LONGEST_SUM * S::SLICES / TILE_K) as u32)
+            };
+            loop {
+                let wanted = (tiles - tile > S::AHEAD as u32) as u32;
+                let next = if read + stage_bytes == end { memory } else { read + stage_bytes };
+                for step in 0..S::STEPS {
+                    // A share of the copies.
+                    let ask = step.wrapping_sub(S::FIRST_COPIES);
+                    let share = ask / S::BETWEEN_COPIES;
+                    if ask.is_multiple_of(S::BETWEEN_COPIES) && share < S::COPYING_STEPS {
+                        for pass in 0..passes {
+                            if pass * S::COPYING_STEPS / passes == share {
+                                operands.copy(write, pass, wanted);
+                            }
+                        }
+                        if share == S::COPYING_STEPS - 1 {
+                            copies::commit_group();
                         }
                     }
-                }
-                if share == S::COPYING_STEPS - 1 {
-                    copies::commit_group();
-                }
-            }
 
-            // The operands of the next step.
-            let (stage, ahead) = if step + 1 < S::STEPS { (read, step + 1) } else { (next, 0) };
-            fragments_a[(step + 1) % 2] = fragment(stage + operands_a + (ahead * row_a * 4) as u32, rows_apart);
-            fragments_b[(step + 1) % 2] = fragment(stage + operands_b + (ahead * row_b * 4) as u32, columns_apart);
+                    // The operands of the next step.
+                    let (stage, ahead) = if step + 1 < S::STEPS { (read, step + 1) } else { (next, 0) };
+                    fragments_a[(step + 1) % 2] = fragment(stage + operands_a + (ahead * row_a * 4) as u32, rows_apart);
+                    fragments_b[(step + 1) % 2] =
+                        fragment(stage + operands_b + (ahead * row_b * 4) as u32, columns_apart);
 
-            match S::BARRIER {
-                Barrier::Whole { step: at } if step == at => {
-                    wait_for_next_tile::<S>();
-                    thread::sync_threads();
-                }
-                Barrier::Halves { arrive, .. } if step == arrive => {
-                    wait_for_next_tile::<S>();
-                    barriers::sync_warp();
-                    if place.lane == 0 {
-                        barriers::arrive(barrier);
+                    match S::BARRIER {
+                        Barrier::Whole { step: at } if step == at => {
+                            wait_for_next_tile::<S>();
+                            thread::sync_threads();
+                        }
+                        Barrier::Halves { arrive, .. } if step == arrive => {
+                            wait_for_next_tile::<S>();
+                            barriers::sync_warp();
+                            if place.lane == 0 {
+                                barriers::arrive(barrier);
+                            }
+                        }
+                        Barrier::Halves { wait, .. } if step == wait => barriers::wait(barrier, parity),
+                        _ => {}
                     }
+
+                    multiply::<S, ROWS, COLUMNS>(&fragments_a[step % 2], &fragments_b[step % 2], &mut sums);
                 }
-                Barrier::Halves { wait, .. } if step == wait => barriers::wait(barrier, parity),
-                _ => {}
+                operands.advance(TILE_K as u32);
+                read = next;
+                write = if write + stage_bytes == end { memory } else { write + stage_bytes };
+                parity ^= 1;
+                tile += 1;
+                if tile == last_of_sum {
+                    break;
+                }
             }
-
-            multiply::<S, ROWS, COLUMNS>(&fragments_a[step % 2], &fragments_b[step % 2], &mut sums);
-        }
-        copies_a.advance(TILE_K as u32);
-        copies_b.advance(TILE_K as u32);
-        read = next;
-        write = if write + stage_bytes == end { memory } else { write + stage_bytes };
-        parity ^= 1;
-        tile += 1;
-        if tile == tiles {
-            break;
-        }
-    }
-
-    // Asked anew, so that the loop needn't keep it.
-    let thread = position::thread_idx_x();
-    let (first_m, first_n) =
-        block_order::first_element(position::block_idx_x(), call.m, call.n, TILE_M, TILE_N, call.group);
-    let Place { warp_row, warp_column, slice, lane } = Place::of::<S>(thread);
-    let exchange = memory + reusable_bytes::<S>(row_a, row_b) as u32 + thread / 32 * WARP_BYTES as u32;
-    let output = Output::new(call, c, exchange, lane);
-    let (first_row, first_column) = (first_m + warp_row, first_n + warp_column);
-    if S::SLICES == 1 {
-        let place = |i: usize, group: usize| {
-            (first_row + (i / 4 * rows_apart + i % 4) as u32, first_column + (group * columns_apart) as u32)
-        };
-        if output.is_aligned() {
+            if S::SLICES == 1 {
+                totals = sums;
+                break;
+            }
             for i in 0..ROWS {
-                for group in 0..COLUMNS / 4 {
-                    let (row, column) = place(i, group);
-                    output.store_aligned::<S>(row, column, four(&sums[i], group));
+                for j in 0..COLUMNS {
+                    totals[i][j] += sums[i][j];
                 }
             }
-        } else {
-            for i in 0..ROWS {
-                for group in 0..COLUMNS / 4 {
-                    let (row, column) = place(i, group);
-                    output.store::<S>(row, column, four(&sums[i], group));
-                }
+            if tile == tiles {
+                break;
             }
         }
-        return;
-    }
 
-    // Every warp leaves its sums where the stages were, and then each adds up its share of them, in the order of the
-    // slices. A vector of thread t lies t vectors after that of thread 0, so that a warp's lie side by side.
-    thread::sync_threads();
-    let places = (32 * S::WARPS_M * S::WARPS_N) as u32;
-    let vectors_at = memory + thread % places * 16;
-    for i in 0..ROWS {
-        for group in 0..COLUMNS / 4 {
-            let vector = slice * (ROWS * COLUMNS / 4) as u32 + (i * COLUMNS / 4 + group) as u32;
-            vectors::store_shared(vectors_at + vector * places * 16, four(&sums[i], group));
-        }
-    }
-    thread::sync_threads();
-    let share = (ROWS * COLUMNS / 4).div_ceil(S::SLICES);
-    for v in 0..share {
-        let vector = slice * share as u32 + v as u32;
-        if vector >= (ROWS * COLUMNS / 4) as u32 {
+        let end = End::new::<S>(call, c, (first_m, first_n), exchange, again);
+        if S::SLICES > 1 {
+            end.add_up_slices::<S, ROWS, COLUMNS>(&totals, memory);
             return;
         }
-        let mut total = vectors::load_shared(vectors_at + vector * places * 16);
-        for other in 1..S::SLICES {
-            let sums = vectors::load_shared(vectors_at + (vector + (other * ROWS * COLUMNS / 4) as u32) * places * 16);
-            for i in 0..4 {
-                total[i] += sums[i];
+        end.store::<S, ROWS, COLUMNS>(&totals);
+        first_k += depth;
+        if first_k == end_k {
+            return;
+        }
+        again = true;
+        thread::sync_threads();
+    }
+}
+
+/// How much of a K of `depth` a block adds up before it stores: all of it, or half.
+#[inline(always)]
+fn longest_part<S: Shape>(depth: u32) -> u32 {
+    if S::SLICES == 1 && depth > S::LONGEST_SUM as u32 {
+        depth.div_ceil(2 * S::TILE_K as u32) * S::TILE_K as u32
+    } else {
+        depth
+    }
+}
+
+/// What a thread needs to know when its sums are done.
+///
+/// It is computed then, from the thread's number, which is asked anew, so that the main loop needs no registers for it.
+struct End {
+    thread: u32,
+    place: Place,
+    /// The first row and column of the warp's tile.
+    first: (u32, u32),
+    output: Output,
+}
+
+impl End {
+    /// The tile of C begins at row `first_m` and column `first_n`; `exchange` is the address of shared memory for all warps,
+    /// WARP_BYTES each.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Output::new`].
+    #[inline(always)]
+    unsafe fn new<S: Shape>(
+        call: &Call,
+        c: *mut f32,
+        (first_m, first_n): (u32, u32),
+        exchange: u32,
+        again: bool,
+    ) -> End {
+        let thread = position::thread_idx_x();
+        let place = Place::of::<S>(thread);
+        let exchange = exchange + thread / 32 * WARP_BYTES as u32;
+        End {
+            thread,
+            first: (first_m + place.warp_row, first_n + place.warp_column),
+            output: Output::new(call, c, again, exchange, place.lane),
+            place,
+        }
+    }
+
+    /// Stores all sums.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Output::store`].
+    #[inline(always)]
+    unsafe fn store<S: Shape, const ROWS: usize, const COLUMNS: usize>(&self, sums: &[[f32; COLUMNS]; ROWS]) {
+        for first in (0..ROWS * COLUMNS / 4).step_by(MOST_VECTORS) {
+            let mut values = [[0.0; 4]; MOST_VECTORS];
+            for v in 0..MOST_VECTORS {
+                values[v] = self.output.scaled(four(sums, first + v));
             }
+            self.output.store::<S, MOST_VECTORS>(|v| self.at::<S, COLUMNS>((first + v) as u32), values);
         }
+    }
+
+    /// Every warp leaves its sums where the stages were, and then each adds up its share of them, in the order of the
+    /// slices, and stores it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Output::store`]. All threads of the block must come here, and nobody need the stages any more.
+    #[inline(always)]
+    unsafe fn add_up_slices<S: Shape, const ROWS: usize, const COLUMNS: usize>(
+        &self,
+        sums: &[[f32; COLUMNS]; ROWS],
+        memory: u32,
+    ) {
+        thread::sync_threads();
+        // A vector of thread t lies t vectors after that of thread 0, so that a warp's lie side by side.
+        let places = (32 * S::WARPS_M * S::WARPS_N) as u32;
+        let vectors_at = memory + self.thread % places * 16;
+        let per_thread = ROWS * COLUMNS / 4;
+        for v in 0..per_thread {
+            let vector = self.place.slice * per_thread as u32 + v as u32;
+            vectors::store_shared(vectors_at + vector * places * 16, self.output.scaled(four(sums, v)));
+        }
+        thread::sync_threads();
+        let share = per_thread.div_ceil(S::SLICES);
+        for v in 0..share {
+            let vector = self.place.slice * share as u32 + v as u32;
+            if vector >= per_thread as u32 {
+                return;
+            }
+            let mut total = vectors::load_shared(vectors_at + vector * places * 16);
+            for other in 1..S::SLICES {
+                let sums = vectors::load_shared(vectors_at + (vector + (other * per_thread) as u32) * places * 16);
+                for i in 0..4 {
+                    total[i] += sums[i];
+                }
+            }
+            self.output.store::<S, 1>(|_| self.at::<S, COLUMNS>(vector), [total]);
+        }
+    }
+
+    /// Where the vector of that number among a thread's outputs lies, as [`Output::store`] wants it.
+    #[inline(always)]
+    fn at<S: Shape, const COLUMNS: usize>(&self, vector: u32) -> (u32, u32) {
         let (i, group) = (vector / (COLUMNS / 4) as u32, vector % (COLUMNS / 4) as u32);
-        let row = first_row + i / 4 * rows_apart as u32 + i % 4;
-        let column = first_column + group * columns_apart as u32;
-        if output.is_aligned() {
-            output.store_aligned::<S>(row, column, total);
-        } else {
-            output.store::<S>(row, column, total);
-        }
+        let (rows_apart, columns_apart) = (S::LANES_M as u32 * 4, S::LANES_N as u32 * 4);
+        (self.first.0 + i / 4 * rows_apart + i % 4, self.first.1 + group * columns_apart)
     }
 }
 
@@ -356,7 +446,7 @@ impl<
             // Everything of the tile has been read from step STEPS - 2 on.
             Barrier::Whole { step } => assert!(last_copies <= step && step == S::STEPS - 2),
             Barrier::Halves { arrive, wait } => {
-                assert!(last_copies <= arrive && arrive <= wait && wait <= S::STEPS - 2)
+                assert!(last_copies <= arrive && arrive < wait && wait <= S::STEPS - 2)
             }
         }
     };
@@ -403,8 +493,9 @@ fn multiply<S: Shape, const ROWS: usize, const COLUMNS: usize>(
     }
 }
 
-/// Four sums side by side.
+/// Four sums side by side: the vector of that number.
 #[inline(always)]
-fn four<const COLUMNS: usize>(sums: &[f32; COLUMNS], group: usize) -> [f32; 4] {
-    [sums[group * 4], sums[group * 4 + 1], sums[group * 4 + 2], sums[group * 4 + 3]]
+fn four<const ROWS: usize, const COLUMNS: usize>(sums: &[[f32; COLUMNS]; ROWS], vector: usize) -> [f32; 4] {
+    let (i, group) = (vector / (COLUMNS / 4), vector % (COLUMNS / 4));
+    [sums[i][group * 4], sums[i][group * 4 + 1], sums[i][group * 4 + 2], sums[i][group * 4 + 3]]
 }

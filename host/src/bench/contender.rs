@@ -1,24 +1,29 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{Kernel, Precision, Signature};
+use gpu_kernels::{KERNELS, Precision, Signature};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
     gemm::Gemm,
+    kernels::{self, Named, UnknownKernel},
     plan::{self, Plan, model},
 };
 
 /// Somebody who can multiply matrices.
 #[derive(Clone, Debug)]
 pub enum Contender {
-    /// A kernel of the book, or the kernels of one shape of tile among the production kernels.
+    /// A kernel, or a family of production kernels.
     Kernel {
         /// As users name it.
         name: String,
-        /// How it is launched. Of a production kernel, the one of the same shape runs that suits the matrices.
-        plan: Plan,
+        /// The kernel; of a family the one runs that suits the matrices.
+        named: Named,
+        /// Parts of K.
+        splits: u32,
+        /// Rows of tiles that run side by side.
+        group: u32,
     },
     /// What a user of the library gets who names no kernel.
     Chosen,
@@ -57,24 +62,22 @@ impl Contender {
 /// A name of nobody.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no kernel named '{}'; known kernels: {}, {}, exercise, and by their tiles (in how many parts K is split and how many rows of tiles run side by side may follow, as in 128x128x16/4/8) {}; known groups: {}",
-    .name.escape_debug(),
+    "{unknown}; here also exercise and {}, groups ({}), and production kernels with the number of parts of K and of the rows of \
+     tiles that run side by side, as in {}/4/8",
     Contender::CHOSEN,
-    plan::names().join(", "),
-    FAMILIES.iter().map(|family| family.name).collect::<Vec<_>>().join(", "),
-    GROUPS.join(", ")
+    GROUPS.join(", "),
+    FAMILIES[0].name
 )]
 pub struct UnknownContender {
-    /// The name that was asked for.
-    pub name: String,
+    /// What is known besides.
+    pub unknown: UnknownKernel,
 }
 
-/// Names of several contenders: the kernels of the book, the shapes of production kernels, and both with the library's own
+/// Names of several contenders: the kernels of the book, the families of production kernels, and both with the library's own
 /// choice.
 pub const GROUPS: [&str; 3] = ["book", "production", "all"];
 
-/// The contenders of that name: a kernel of the book, `exercise`, a shape of production kernels, `gemm`, or one of
-/// [`GROUPS`].
+/// The contenders of that name: a kernel, `exercise`, a family of production kernels, `gemm`, or one of [`GROUPS`].
 ///
 /// # Errors
 ///
@@ -86,38 +89,40 @@ pub fn by_name(name: &str) -> Result<Vec<Contender>, UnknownContender> {
         "all" => Ok([book(), production(), vec![Contender::Chosen]].concat()),
         Contender::CHOSEN => Ok(vec![Contender::Chosen]),
         _ => {
-            let known = plan::by_name_or_exercise(name).ok().map(of_book).or_else(|| of_family(name));
-            known.map(|contender| vec![contender]).ok_or_else(|| UnknownContender { name: name.to_owned() })
+            let unknown = || UnknownContender { unknown: UnknownKernel { name: name.to_owned() } };
+            of_name(name).map(|contender| vec![contender]).ok_or_else(unknown)
         }
     }
 }
 
 /// The kernels of the book that take f32, as all others here do.
 fn book() -> Vec<Contender> {
-    gpu_kernels::KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32).map(of_book).collect()
+    let of_f32 = KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32);
+    of_f32.map(|kernel| of_kernel(Named::Kernel(kernel))).collect()
 }
 
-/// The shapes of production kernels.
+/// The families of production kernels.
 fn production() -> Vec<Contender> {
-    FAMILIES.iter().filter_map(|family| of_family(family.name)).collect()
+    FAMILIES.iter().map(|family| of_kernel(Named::Family(family))).collect()
 }
 
-fn of_book(kernel: &'static Kernel) -> Contender {
-    Contender::Kernel { name: kernel.name.to_owned(), plan: Plan::new(kernel) }
+fn of_kernel(named: Named) -> Contender {
+    Contender::Kernel { name: named.name().to_owned(), named, splits: 1, group: model::GROUP }
 }
 
-/// A shape of production kernels, by its name with, if they follow, splits and rows of tiles.
-fn of_family(text: &str) -> Option<Contender> {
-    let mut parts = text.split('/');
-    let name = parts.next()?;
-    let family = FAMILIES.iter().find(|family| family.name == name)?;
-    let mut number = |default| match parts.next() {
-        Some(part) => part.parse::<u32>().ok().filter(|number| *number > 0),
-        None => Some(default),
+/// A kernel by its name with, if it's a production kernel and they follow, parts of K and rows of tiles.
+fn of_name(text: &str) -> Option<Contender> {
+    let Some((name, numbers)) = text.split_once('/') else {
+        return kernels::by_name_or_exercise(text).ok().map(of_kernel);
     };
-    let (splits, group) = (number(1)?, number(model::GROUP)?);
-    let plan = Plan { kernel: family.kernels.first()?, splits, group };
-    parts.next().is_none().then(|| Contender::Kernel { name: text.to_owned(), plan })
+    let named = kernels::by_name(name).ok().filter(|named| plan::family_of(named.any()).is_some())?;
+    let numbers = numbers.split('/').map(|number| number.parse().ok().filter(|number| *number > 0));
+    let (splits, group) = match numbers.collect::<Option<Vec<u32>>>()?[..] {
+        [splits] => (splits, model::GROUP),
+        [splits, group] => (splits, group),
+        _ => return None,
+    };
+    Some(Contender::Kernel { name: text.to_owned(), named, splits, group })
 }
 
 /// Those who take part in a comparison of square matrices when nobody is named: the ladder of the book and what the library
@@ -139,7 +144,9 @@ impl Hands<'_> {
     /// Whether a contender can do a problem at all.
     pub fn takes(&self, contender: &Contender, problem: &Problem) -> bool {
         match contender {
-            Contender::Kernel { plan: Plan { kernel, .. }, .. } => {
+            Contender::Kernel { named, .. } => {
+                let [a, b] = problem.layouts();
+                let Ok(kernel) = named.for_layouts(a, b) else { return false };
                 let launches = || (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some();
                 let device = self.gemm.device().machine().compute_capability;
                 kernel.precision == Precision::F32
@@ -164,9 +171,9 @@ impl Hands<'_> {
         mut copy: Copy<'_>,
     ) -> Result<Option<Plan>, BenchError> {
         match contender {
-            Contender::Kernel { plan, .. } => {
+            Contender::Kernel { named, splits, group, .. } => {
                 let [a, b] = problem.layouts();
-                Ok(Some(Plan { kernel: plan::suitable(plan.kernel, a, b), ..*plan }))
+                Ok(Some(Plan { kernel: named.for_layouts(a, b)?, splits: *splits, group: *group }))
             }
             Contender::Chosen => {
                 let (a, b, _) = copy.views()?;
@@ -187,7 +194,10 @@ impl Hands<'_> {
         }
         let (a, b, c) = copy.views()?;
         match (contender, self.cublas) {
-            (Contender::Kernel { plan, .. }, _) => Ok(self.gemm.product(a, b).with_plan(*plan).enqueue_into(c)?),
+            (Contender::Kernel { named, splits, group, .. }, _) => {
+                let plan = Plan { kernel: named.any(), splits: *splits, group: *group };
+                Ok(self.gemm.product(a, b).with_plan(plan).enqueue_into(c)?)
+            }
             (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product((1.0, 0.0), a, b, c)?),
             (Contender::Chosen | Contender::Cublas, _) => Ok(self.gemm.product(a, b).enqueue_into(c)?),
         }
@@ -212,22 +222,19 @@ mod tests {
 
     #[test]
     fn kernels_shapes_of_production_kernels_and_groups_have_names() {
-        let plan = |name: &str| match one(name) {
-            Contender::Kernel { name: own, plan } => {
+        let found = |name: &str| match one(name) {
+            Contender::Kernel { name: own, named, splits, group } => {
                 assert_eq!(own, name);
-                plan
+                (named.name(), splits, group)
             }
             other => panic!("{other:?}"),
         };
-        assert_eq!(plan("tiled").kernel.name, "tiled");
-        assert_eq!(plan("exercise").kernel.name, "exercise");
-        let family = &FAMILIES[0];
-        let shape = plan(family.name);
-        assert_eq!((shape.kernel.tile, shape.splits, shape.group), (family.tile, 1, model::GROUP));
-        let shape = plan(&format!("{}/4", family.name));
-        assert_eq!((shape.splits, shape.group), (4, model::GROUP));
-        let shape = plan(&format!("{}/1/16", family.name));
-        assert_eq!((shape.splits, shape.group), (1, 16));
+        let family = FAMILIES[0].name;
+        for name in ["tiled", "exercise", family, FAMILIES[0].kernels[3].name] {
+            assert_eq!(found(name), (name, 1, model::GROUP));
+        }
+        assert_eq!(found(&format!("{family}/4")), (family, 4, model::GROUP));
+        assert_eq!(found(&format!("{family}/1/16")), (family, 1, 16));
         assert_eq!(one("gemm"), Contender::Chosen);
         let count = |name| by_name(name).unwrap().len();
         let of_f32 = gpu_kernels::KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32).count();

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use serde::{Serialize, Serializer};
 
-use crate::plan::Layout;
+use crate::{gemm::packed_layout, plan::Layout};
 
 /// How a matrix stands in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -71,10 +71,7 @@ impl Problem {
 
     /// How A and B lie in memory, there being no gaps.
     pub fn layouts(&self) -> [Layout; 2] {
-        let layout = |operation: Operation, rows, columns| {
-            let (_, contiguous) = operation.stored(rows, columns);
-            Layout { by_columns: operation.is_transposed(), aligned: contiguous.is_multiple_of(4) }
-        };
+        let layout = |operation: Operation, rows, columns| packed_layout(rows, columns, operation.is_transposed());
         [layout(self.op_a, self.m, self.k), layout(self.op_b, self.k, self.n)]
     }
 

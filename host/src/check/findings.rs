@@ -1,13 +1,18 @@
 //! From what the simulator finds, in addresses and PTX, to problems in the terms of the source: matrices, arrays, lines.
 
-use gpu_kernels::SOURCES;
+use std::collections::HashMap;
+
 use ptx_simulator::{
-    AccessKind, LaunchErrorKind, MemorySpace, Nearest, SourceLocation,
+    AccessKind, LaunchConfig, LaunchErrorKind, MemorySpace, Module, Nearest, SourceLocation,
     observe::hazards::{Finding, FindingKind, Incident, Touched},
 };
 
 use super::problem::{Act, Element, Event, Problem, ProblemKind};
-use crate::gemm::DeviceMatrix;
+use crate::{
+    explain::lines::{self, Place},
+    gemm::DeviceMatrix,
+    kernels,
+};
 
 /// Where a matrix is in device memory.
 struct Placed {
@@ -15,18 +20,69 @@ struct Placed {
     start: u64,
     rows: u64,
     columns: u64,
+    /// Whether its columns are contiguous, instead of its rows.
+    by_columns: bool,
     element_bytes: u64,
 }
 
 impl Placed {
     fn new(name: &'static str, matrix: &DeviceMatrix<'_>) -> Placed {
         let (rows, columns) = matrix.dim();
-        let element_bytes = matrix.element().bytes() as u64;
-        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, element_bytes }
+        let (by_columns, element_bytes) = (matrix.is_transposed(), matrix.element().bytes() as u64);
+        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, by_columns, element_bytes }
     }
 
     fn bytes(&self) -> u64 {
         self.rows * self.columns * self.element_bytes
+    }
+
+    /// The element that so many others are before, in memory.
+    fn element(&self, index: u64) -> Element {
+        let (row, column) = if self.by_columns {
+            (index % self.rows, index / self.rows)
+        } else {
+            (index / self.columns, index % self.columns)
+        };
+        Element::Matrix { name: self.name, row, column }
+    }
+}
+
+/// A launch, as far as its findings need to know it.
+pub struct Launch {
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Blocks.
+    pub blocks: u64,
+    /// The kernel's line that each instruction is at or after, by its line in the PTX.
+    own_lines: HashMap<u32, SourceLocation>,
+}
+
+impl Launch {
+    /// The launch of an entry of `module`.
+    pub fn new(module: &Module, entry: &str, config: &LaunchConfig) -> Launch {
+        let ptx_lines: Vec<u32> = (0..).map_while(|instruction| module.ptx_line(entry, instruction)).collect();
+        let locations: Vec<_> = (0..).map(|at| module.source_location(entry, at)).take(ptx_lines.len()).collect();
+        let places = lines::attribute(&locations, kernels::sources());
+        let own = |place: Place| {
+            let (file, _) = kernels::sources()[place.file];
+            SourceLocation { file: file.to_owned(), line: place.line, column: place.column.unwrap_or(0) }
+        };
+        let all = ptx_lines.into_iter().zip(places).filter_map(|(line, place)| Some((line, own(place?))));
+        let blocks = config.grid.iter().map(|&blocks| u64::from(blocks)).product();
+        Launch { block: config.block, blocks, own_lines: all.collect() }
+    }
+
+    fn event(&self, act: Act, incident: Incident) -> Event {
+        let Incident { block, thread, source, ptx_line, copy } = incident;
+        let act = match (act, &copy) {
+            (Act::Reads, Some(_)) => Act::CopiesFrom,
+            (Act::Writes, Some(_)) => Act::CopiesTo,
+            (act, _) => act,
+        };
+        let foreign = source.as_ref().filter(|source| source_line(source).is_none());
+        let near = foreign.and_then(|_| self.own_lines.get(&ptx_line).cloned());
+        let code = source.as_ref().and_then(source_line).map(str::trim);
+        Event { act, source, near, code, ptx_line, block, thread, copy }
     }
 }
 
@@ -41,8 +97,8 @@ impl Map {
         Map { matrices: [Placed::new("A", a), Placed::new("B", b), Placed::new("C", c)] }
     }
 
-    /// What `finding` means in a product of that shape, m x n x k.
-    pub fn problem(&self, finding: Finding, shape: [usize; 3]) -> Problem {
+    /// What `finding` in a launch means, in a product of that shape, m x n x k.
+    pub fn problem(&self, finding: Finding, launch: &Launch, shape: [usize; 3]) -> Problem {
         let Finding { kind, first, second, touched, count } = finding;
         let (first_act, second_act) = acts(&kind, touched.as_ref());
         let element = self.element(&kind, touched.as_ref());
@@ -51,13 +107,14 @@ impl Map {
             kind,
             mbarrier: touched.as_ref().is_some_and(|touched| touched.mbarrier),
             global: touched.as_ref().is_some_and(|touched| touched.space == MemorySpace::Global),
-            first: event(first_act, first),
-            second: second.map(|incident| event(second_act, incident)),
+            first: launch.event(first_act, first),
+            second: second.map(|incident| launch.event(second_act, incident)),
             element,
             bytes: touched.map(|touched| touched.bytes),
             count,
             detail,
             shape,
+            block: launch.block,
         }
     }
 
@@ -82,11 +139,7 @@ impl Map {
                     .iter()
                     .find(|matrix| address >= matrix.start && address - matrix.start < matrix.bytes());
                 Some(match matrix {
-                    Some(matrix) => {
-                        let index = (address - matrix.start) / matrix.element_bytes;
-                        let (row, column) = (index / matrix.columns, index % matrix.columns);
-                        Element::Matrix { name: matrix.name, row, column }
-                    }
+                    Some(matrix) => matrix.element((address - matrix.start) / matrix.element_bytes),
                     None => Element::Address { address },
                 })
             }
@@ -155,21 +208,9 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
     }
 }
 
-fn event(act: Act, incident: Incident) -> Event {
-    let Incident { block, thread, source, ptx_line, copy } = incident;
-    let code = source.as_ref().and_then(source_line).map(str::trim);
-    let act = match (act, &copy) {
-        (Act::Reads, Some(_)) => Act::CopiesFrom,
-        (Act::Writes, Some(_)) => Act::CopiesTo,
-        (act, _) => act,
-    };
-    Event { act, source, code, ptx_line, block, thread, copy }
-}
-
-/// The text of a line of `gpu-kernels`.
-pub fn source_line(location: &SourceLocation) -> Option<&'static str> {
-    let (_, text) = SOURCES.iter().find(|(file, _)| location.file.ends_with(file))?;
-    text.lines().nth(location.line.checked_sub(1)? as usize)
+/// The text of a line of a kernel's file.
+fn source_line(location: &SourceLocation) -> Option<&'static str> {
+    kernels::source_line(&location.file, location.line)
 }
 
 /// The name that a `let` gives to what is declared on a line.
@@ -183,6 +224,14 @@ fn declared_name(location: &SourceLocation) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_element_is_named_by_its_row_and_column_whichever_of_them_is_contiguous() {
+        for (by_columns, row, column) in [(false, 1, 2), (true, 2, 1)] {
+            let matrix = Placed { name: "A", start: 0, rows: 5, columns: 5, by_columns, element_bytes: 4 };
+            assert_eq!(matrix.element(7), Element::Matrix { name: "A", row, column });
+        }
+    }
 
     #[test]
     fn lanes_that_wait_forever_for_others_of_their_warp_are_a_kind_of_their_own() {

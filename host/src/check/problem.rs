@@ -83,6 +83,10 @@ pub struct Event {
     pub act: Act,
     /// The place, where the PTX has line directives.
     pub source: Option<SourceLocation>,
+    /// If that is in a function from elsewhere: the kernel's own line that comes before it in the PTX. The function is called
+    /// there or, as the compiler moves instructions, near it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near: Option<SourceLocation>,
     /// The source line's text, without indentation.
     pub code: Option<&'static str>,
     /// The line in the kernel's own PTX module, as `ptx --kernel` prints it.
@@ -159,14 +163,16 @@ pub struct Problem {
     pub detail: Option<String>,
     /// The product, m x n x k, in which it was found first.
     pub shape: [usize; 3],
+    /// Threads of a block along x, y, z, in the launch in which it was found.
+    pub block: [u32; 3],
 }
 
 impl Problem {
-    /// Whether both accesses are by threads of one warp, given the shape of a block.
-    pub fn within_a_warp(&self, block: [u32; 3]) -> bool {
+    /// Whether both accesses are by threads of one warp.
+    pub fn within_a_warp(&self) -> bool {
         let warp = |event: &Event| {
             let [x, y, z] = event.thread;
-            ((z * block[1] + y) * block[0] + x) / WARP
+            ((z * self.block[1] + y) * self.block[0] + x) / WARP
         };
         self.second.as_ref().is_some_and(|second| second.block == self.first.block && warp(second) == warp(&self.first))
     }

@@ -1,8 +1,13 @@
 //! Watch kernels on the simulator and say what is wrong.
 
 use anyhow::ensure;
-use gpu_kernels::Kernel;
-use host::{check, device::DeviceSelector, gemm::Gemm, plan, report::CheckReport};
+use host::{
+    check::{self, Case},
+    device::DeviceSelector,
+    gemm::Gemm,
+    kernels::{self, Named},
+    report::CheckReport,
+};
 
 use super::{memory::ensure_product_fits, progress, start_workers};
 use crate::cli::{CheckArguments, Common};
@@ -15,9 +20,9 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
         !matches!(common.device(), DeviceSelector::Cuda(_)),
         "check watches the kernel on the simulator, a GPU can't be watched: leave --device out"
     );
-    let kernels: Vec<&Kernel> = match arguments.kernels.as_slice() {
-        [] => gpu_kernels::KERNELS.iter().collect(),
-        names => names.iter().map(|name| plan::by_name_or_exercise(name)).collect::<Result<_, _>>()?,
+    let kernels: Vec<Named> = match arguments.kernels.as_slice() {
+        [] => gpu_kernels::KERNELS.iter().map(Named::Kernel).collect(),
+        names => names.iter().map(|name| kernels::by_name_or_exercise(name)).collect::<Result<_, _>>()?,
     };
     let given = arguments.shape.get();
     if let Some(shape) = given {
@@ -29,13 +34,13 @@ pub fn run(arguments: &CheckArguments, common: Common) -> anyhow::Result<CheckRe
     }
     start_workers()?;
     let mut checks = Vec::new();
-    for kernel in kernels {
-        let shapes = given.map_or_else(|| check::shapes(kernel), |shape| vec![shape]);
-        let deepest = shapes.iter().map(|[_, _, k]| *k).max().unwrap_or(0);
+    for named in kernels {
+        let cases = given.map_or_else(|| Ok(check::cases(named)), |shape| check::cases_of(named, shape))?;
+        let deepest = cases.iter().map(|case| case.shape[2]).max().unwrap_or(0);
         let gemm = Gemm::new(super::watched_simulator(deepest));
-        let blocks = shapes.iter().map(|[m, n, k]| kernel.blocks(*m, *n, *k)).max().unwrap_or(0);
-        let checked = progress::launching(gemm.device(), blocks, || check::check(&gemm, kernel, &shapes))?;
-        checks.push((kernel, checked));
+        let blocks = cases.iter().map(Case::blocks).max().unwrap_or(0);
+        let checked = progress::launching(gemm.device(), blocks, || check::check(&gemm, &cases))?;
+        checks.push((named, checked));
     }
     Ok(CheckReport::new(checks, arguments.language.get()))
 }

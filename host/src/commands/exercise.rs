@@ -40,7 +40,7 @@ pub fn run(arguments: &ExerciseArguments, common: Common) -> anyhow::Result<Outc
     let gemm = Gemm::new(Device::simulator(WATCHED_INSTRUCTION_LIMIT));
     let submission = Submission { kernel: &KERNEL, source: page::BUILT };
     let verdict = progress::spinning("running your kernel", || exercise::judge(&gemm, submission))?;
-    let mut report = ExerciseReport::new(verdict, page::BUILT, arguments.hint, KERNEL.block, language);
+    let mut report = ExerciseReport::new(verdict, page::BUILT, arguments.hint, language);
     if report.passed {
         report.reward = Some(reward(&gemm, common, language)?);
     }

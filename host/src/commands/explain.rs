@@ -9,8 +9,8 @@ use host::{
     explain::{self, ExplainError, Explanation},
     gemm::Gemm,
     gpus::{self, Gpu},
+    kernels,
     matrix::OutputFile,
-    plan,
     report::ExplainReport,
 };
 
@@ -21,15 +21,16 @@ use crate::cli::{Common, ExplainArguments};
 pub const DEFAULT_SHAPE: [usize; 3] = [256; 3];
 
 pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<ExplainReport> {
-    let kernel = plan::by_name_or_exercise(&arguments.kernel)?;
+    let named = kernels::by_name_or_exercise(&arguments.kernel)?;
     let shape @ [m, n, k] = arguments.shape.get().unwrap_or(DEFAULT_SHAPE);
     if shape.contains(&0) {
         return Err(ExplainError::Empty { m, n, k }.into());
     }
     ensure_product_fits(shape, 0)?;
-    let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
+    let kernel = named.to_look_into(shape)?;
+    let gpu = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
-    let explanation = explanation(kernel, shape, named, common)?;
+    let explanation = explanation(kernel, shape, gpu, common)?;
     let mut report = ExplainReport::new(explanation, arguments.language.get());
     report.width = super::terminal_width();
     if let (Some(output), Some(path)) = (output, &arguments.svg) {
@@ -58,6 +59,6 @@ pub fn explanation(
     };
     let gemm = Gemm::new(super::watched_simulator(k));
     Ok(progress::launching(gemm.device(), kernel.blocks(m, n, k), || {
-        explain::explain(&gemm, kernel, gpu_kernels::SOURCES, shape, gpu, measured)
+        explain::explain(&gemm, kernel, kernels::sources(), shape, gpu, measured)
     })?)
 }

@@ -1,17 +1,18 @@
 //! Multiply the matrices of .npy files.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::ensure;
 use gpu_kernels::launch::ElementType;
 use host::{
     device::Device,
-    gemm::{self, Gemm, HostProduct},
+    gemm::{Gemm, HostProduct, kernel_in, rounded},
+    kernels,
     matrix::{self, OutputFile, can_allocate},
-    plan,
     report::{Formula, GemmReport, ProductReport},
-    verify,
+    verify::{self, Verification},
 };
+use ndarray::{ArrayD, ArrayView2, ArrayView3, Axis, Ix3};
 
 use super::{progress, start_workers};
 use crate::cli::{Common, GemmArguments};
@@ -22,37 +23,40 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
         arguments.c.is_some() || arguments.beta.is_none_or(|beta| beta == 0.0),
         "--beta needs the matrix that it multiplies: name its file with --c"
     );
-    let named = arguments.kernel.as_deref().map(plan::by_name).transpose()?;
-    let named = gemm::kernel_in(arguments.precision, named)?;
-    let read = |path: &PathBuf, transposed: bool| {
-        let matrix = matrix::read_npy(path)?;
-        anyhow::Ok(if transposed { matrix.reversed_axes() } else { matrix })
-    };
-    let a = read(&arguments.a, arguments.trans_a)?;
-    let b = read(&arguments.b, arguments.trans_b)?;
-    let c = arguments.c.as_ref().map(|path| read(path, false)).transpose()?;
-    let factors = named.map_or(ElementType::F32, |kernel| kernel.precision.factors());
-    let [a, b] = match factors {
-        ElementType::F32 => [a, b],
-        _ => [a, b].map(|matrix| gemm::rounded(factors, matrix.view())),
-    };
-    let ((m, k), n) = (a.dim(), b.ncols());
+    let named = arguments.kernel.as_deref().map(kernels::by_name).transpose()?;
+    let named = kernel_in(arguments.precision, named)?;
+    let factors = named.map_or(ElementType::F32, |named| named.any().precision.factors());
+    let read = |path: &Path| anyhow::Ok(rounded(factors, matrix::read_npy(path)?));
+    let (a_file, b_file) = (read(&arguments.a)?, read(&arguments.b)?);
+    let c_file = arguments.c.as_deref().map(matrix::read_npy).transpose()?;
+    let (a, b) = (batch(&a_file, arguments.trans_a), batch(&b_file, arguments.trans_b));
+    let is_batch = a_file.ndim().max(b_file.ndim()) == 3;
+    if let Some((path, c)) = arguments.c.as_ref().zip(c_file.as_ref()) {
+        let (path, dimensions, expected) = (path.display(), c.ndim(), if is_batch { 3 } else { 2 });
+        ensure!(
+            dimensions == expected,
+            "{path} is {dimensions}-dimensional, but the product is {expected}-dimensional: C holds a matrix for each product"
+        );
+    }
     let gemm = Gemm::new(Device::open(common.device())?);
     super::say_what_is_ignored(&gemm);
+    let c = c_file.as_ref().map(|c| batch(c, false));
+    let beta = arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
+    let product = HostProduct { alpha: arguments.alpha, a, b, beta, c };
+    gemm.check_product(&product)?;
+    let (count, [m, n, k]) = product.sizes();
+    let one_for_all = |matrices: &ArrayView3<'_, f32>| count != 1 && matrices.len_of(Axis(0)) == 1;
     let formula = Formula {
-        alpha: arguments.alpha,
-        beta: arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 }),
+        alpha: product.alpha,
+        beta,
         transpose_a: arguments.trans_a,
         transpose_b: arguments.trans_b,
+        batch: is_batch.then_some(count),
+        shared: [("A", &product.a), ("B", &product.b)]
+            .into_iter()
+            .find(|(_, matrices)| one_for_all(matrices))
+            .map(|(name, _)| name),
     };
-    let product = HostProduct {
-        alpha: formula.alpha,
-        a: a.view(),
-        b: b.view(),
-        beta: formula.beta,
-        c: c.as_ref().map(|c| c.view()),
-    };
-    gemm.check_product(&product)?;
     let reference_bytes = verify::reference_bytes(m, n, k);
     ensure!(
         !arguments.verify || can_allocate(reference_bytes),
@@ -63,18 +67,38 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     }
     let output = OutputFile::create(&arguments.output)?;
 
-    let blocks = gemm.plan_for(&product, named).blocks(m, n, k);
+    let blocks = gemm.plan_for(&product, named)?.blocks(m, n, k).saturating_mul(count as u64);
     let computed = progress::launching(gemm.device(), blocks, || gemm.compute(&product, named))?;
     let verification = arguments.verify.then(|| {
         progress::spinning("checking every element", || {
-            let reference = verify::reference_in(computed.plan.order(k), a.view(), b.view());
-            verify::compare(computed.c.view(), &reference.scaled(formula.alpha, formula.beta, product.c))
+            let mut each = (0..count).map(|index| {
+                let reference =
+                    verify::reference_in(computed.plan.order(k), one(&product.a, index), one(&product.b, index));
+                let reference = reference.scaled(formula.alpha, beta, product.c.as_ref().map(|c| one(c, index)));
+                verify::compare(one(&computed.c.view(), index), &reference)
+            });
+            if is_batch { Verification::of_batch(each) } else { each.next().expect("there is one product") }
         })
     });
     let report = ProductReport::new(&gemm.device().info(), &computed, k, verification).with_formula(formula);
     let written = report.passed();
     if written {
-        output.write_npy(&computed.c)?;
+        match is_batch {
+            true => output.write_npy(&computed.c)?,
+            false => output.write_npy(&computed.c.index_axis_move(Axis(0), 0))?,
+        }
     }
     Ok(GemmReport::new(report, written.then_some(arguments.output.as_path())))
+}
+
+/// What a file holds as a batch, of one matrix where it holds one.
+fn batch(file: &ArrayD<f32>, transposed: bool) -> ArrayView3<'_, f32> {
+    let view = if file.ndim() == 2 { file.view().insert_axis(Axis(0)) } else { file.view() };
+    let matrices = view.into_dimensionality::<Ix3>().expect("files have two or three dimensions");
+    if transposed { matrices.permuted_axes([0, 2, 1]) } else { matrices }
+}
+
+/// The matrix for one product of the batch, which may be one for all.
+fn one<'a>(matrices: &'a ArrayView3<'a, f32>, index: usize) -> ArrayView2<'a, f32> {
+    matrices.index_axis(Axis(0), if matrices.len_of(Axis(0)) == 1 { 0 } else { index })
 }

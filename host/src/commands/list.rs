@@ -1,7 +1,12 @@
-//! List the kernels.
+//! List the kernels: the book's, and the families of production kernels.
 
-use host::report::{KernelList, KernelRow};
+use production_kernels::FAMILIES;
+
+use host::report::{FamilyRow, KernelList, KernelRow};
 
 pub fn run() -> KernelList {
-    KernelList { kernels: gpu_kernels::KERNELS.iter().map(KernelRow::new).collect() }
+    KernelList {
+        kernels: gpu_kernels::KERNELS.iter().map(KernelRow::new).collect(),
+        families: FAMILIES.iter().map(FamilyRow::new).collect(),
+    }
 }

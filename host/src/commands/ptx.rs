@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use host::{
-    plan, ptx,
+    kernels, ptx,
     report::{PtxLevels, PtxReport, PtxText},
 };
 
@@ -14,7 +14,7 @@ pub fn run(arguments: &PtxArguments) -> anyhow::Result<PtxReport> {
         return Ok(PtxReport::Levels(PtxLevels { levels }));
     }
     if let Some(name) = &arguments.kernel {
-        let kernel = plan::by_name_or_exercise(name)?;
+        let kernel = kernels::by_name_or_exercise(name)?.any();
         let module = ptx::module_with(kernel.entry).expect("every kernel of the list is in a module");
         let text = module.cut(kernel.entry).expect("the module has the entry");
         return Ok(PtxReport::Text(PtxText { level: module.name, text: text.into() }));

@@ -2,8 +2,8 @@
 
 use host::{
     device::Device,
-    gemm::{self, Gemm, Timing},
-    matrix, plan,
+    gemm::{Gemm, Timing, rounded},
+    kernels, matrix,
     report::{ProductReport, RunReport},
     verify,
 };
@@ -13,7 +13,7 @@ use crate::cli::{Common, RunArguments};
 
 pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport> {
     let RunArguments { size, seed, .. } = *arguments;
-    let kernel = plan::by_name(&arguments.kernel)?;
+    let kernel = kernels::by_name(&arguments.kernel)?.for_rows([size; 3])?;
     ensure_product_fits([size; 3], 0)?;
     start_workers()?;
     let gemm = Gemm::new(Device::open(common.device())?);
@@ -24,8 +24,8 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let shapes = [(size, size), (size, size)];
     let (loaded, matrices) = rayon::join(|| gemm.load(kernel), || matrix::random_normals(&shapes, seed));
     loaded?;
-    let matrices = matrices.iter().map(|matrix| gemm::rounded(kernel.precision.factors(), matrix.view()));
-    let [a, b] = <[_; 2]>::try_from(matrices.collect::<Vec<_>>()).expect("two shapes");
+    let [a, b] = <[_; 2]>::try_from(matrices).expect("two shapes");
+    let [a, b] = [a, b].map(|matrix| rounded(kernel.precision.factors(), matrix));
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;

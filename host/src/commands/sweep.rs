@@ -9,8 +9,8 @@ use host::{
     device::Device,
     gemm::{Gemm, GemmError},
     gpus::{self, Gpu},
+    kernels,
     matrix::OutputFile,
-    plan,
     report::{SweepMachine, SweepReport},
     sweep::{self, Entry, Sweep, Times},
 };
@@ -25,11 +25,11 @@ const COUNTED_SIZE: [usize; 1] = [256];
 const TIMED_SIZES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepReport> {
-    let kernels = kernels(&arguments.kernels)?;
     ensure!(!arguments.sizes.contains(&0), "--sizes has a 0: an empty product launches nothing; choose larger sizes");
     if let Some(&largest) = arguments.sizes.iter().max() {
         ensure_product_fits([largest; 3], 0)?;
     }
+    let kernels = named_kernels(&arguments.kernels, &arguments.sizes)?;
     ensure_taken(&kernels, &arguments.sizes)?;
     let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
@@ -57,14 +57,16 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
     Ok(report)
 }
 
-/// The kernels of those names; the tile family if there are none.
-fn kernels(names: &[String]) -> anyhow::Result<Vec<&'static Kernel>> {
+/// The kernels of those names, for matrices of all those sizes; the tile family if there are no names.
+fn named_kernels(names: &[String], sizes: &[usize]) -> anyhow::Result<Vec<&'static Kernel>> {
+    // A production kernel that takes rows that begin anywhere takes those at multiples of 16 bytes too.
+    let hardest = sizes.iter().find(|size| !size.is_multiple_of(4)).or(sizes.first()).unwrap_or(&COUNTED_SIZE[0]);
     match names {
         [] => Ok(sweep::family()),
         names => {
             let mut kernels: Vec<&'static Kernel> = Vec::new();
             for name in names {
-                let kernel = plan::by_name_or_exercise(name)?;
+                let kernel = kernels::by_name_or_exercise(name)?.for_rows([*hardest; 3])?;
                 // Who names one twice wants it once.
                 if kernels.iter().all(|known| known.name != kernel.name) {
                     kernels.push(kernel);

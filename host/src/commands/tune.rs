@@ -38,18 +38,24 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
     let path = folder.join(key.file_name());
     if arguments.reset {
         return match std::fs::remove_file(&path) {
-            Ok(()) => Ok(TuneReport::new(TuneAct::Reset { removed: true }, Some(path), tuned::shipped_for(&key))),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(TuneReport::new(TuneAct::Reset { removed: false }, Some(path), tuned::shipped_for(&key)))
-            }
+            Ok(()) => Ok(TuneReport::new(
+                TuneAct::Reset { removed: true },
+                Some(path),
+                tuned::shipped_for(&key).into_iter().collect(),
+            )),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TuneReport::new(
+                TuneAct::Reset { removed: false },
+                Some(path),
+                tuned::shipped_for(&key).into_iter().collect(),
+            )),
             Err(error) => Err(error).with_context(|| format!("{} can't be removed", path.display())),
         };
     }
     if arguments.show {
         return match TuneFile::load(&folder, &key) {
-            Ok(file) => Ok(TuneReport::new(TuneAct::Shown, Some(path), vec![file])),
+            Ok(file) => Ok(TuneReport::new(TuneAct::Shown, Some(path), [file])),
             Err(TuneFileError::Missing { .. }) => {
-                Ok(TuneReport::new(TuneAct::Shown, Some(path), tuned::shipped_for(&key)))
+                Ok(TuneReport::new(TuneAct::Shown, Some(path), tuned::shipped_for(&key).into_iter().collect()))
             }
             Err(error) => Err(error.into()),
         };
@@ -60,5 +66,5 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
         tune::tune(&gemm, &folder, time, |progress| update(progress.done as u64, progress.total as u64))
     })?;
     let tune::Tuning { file, path, tuned, left, wrong, replaced } = tuning;
-    Ok(TuneReport::new(TuneAct::Tuned { tuned, left, wrong, replaced }, Some(path), vec![file]))
+    Ok(TuneReport::new(TuneAct::Tuned { tuned, left, wrong, replaced }, Some(path), [file]))
 }

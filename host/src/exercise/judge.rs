@@ -17,7 +17,7 @@ use super::{
     trace::{Store, TILES, Trace},
 };
 use crate::{
-    check::{self, Act, Checked, Problem, ProblemKind},
+    check::{self, Act, Case, Checked, Problem, ProblemKind},
     gemm::{DeviceMatrix, Gemm, GemmError, Timing},
     matrix, verify,
 };
@@ -184,7 +184,7 @@ pub fn judge(gemm: &Gemm, submission: Submission<'_>) -> Result<Verdict, GemmErr
     }
     let evidence = Evidence {
         source: submission.source,
-        watched: check::check(gemm, submission.kernel, &[SEVERAL_STEPS])?,
+        watched: check::check(gemm, &[Case::new(submission.kernel, SEVERAL_STEPS)])?,
         trace: trace(gemm, submission)?,
     };
     if evidence.watched.passed() && evidence.trace.shared_reads > 0 {

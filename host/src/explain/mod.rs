@@ -32,7 +32,7 @@ use crate::{
     device::DeviceError,
     gemm::{FactorBuffer, Gemm, GemmError, Timing},
     gpus::Gpu,
-    matrix,
+    kernels, matrix,
 };
 
 use lines::{Listing, Place, Source};
@@ -125,7 +125,8 @@ pub struct Explanation {
     pub notes: Vec<Note>,
 }
 
-/// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros, `gemm` being on the simulator.
+/// Counts what one launch of `kernel` costs for an m x k by k x n product of zeros that lie as it wants them, `gemm` being on
+/// the simulator.
 ///
 /// # Errors
 ///
@@ -139,13 +140,20 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
     let factors = kernel.precision.factors();
     let (a, b) = (zeros(gemm, factors, m, k)?, zeros(gemm, factors, k, n)?);
     let c = zeros(gemm, ElementType::F32, m, n)?;
+    let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
     let (mut locations, mut declared) = (Vec::new(), 0);
-    let observed = gemm.observe(kernel, a.matrix(m, k)?, b.matrix(k, n)?, c.matrix(m, n)?, |module, _| {
-        let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
-        declared = module.kernel(kernel.entry).map_or(0, |info| info.static_shared_bytes);
-        locations = instructions.map(|index| module.source_location(kernel.entry, index)).collect();
-        Costs::new(module, kernel.entry)
-    })?;
+    let observed = gemm.observe(
+        kernel,
+        a.laid_out(m, k, a_by_columns)?,
+        b.laid_out(k, n, b_by_columns)?,
+        c.matrix(m, n)?,
+        |module, _| {
+            let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
+            declared = module.kernel(kernel.entry).map_or(0, |info| info.static_shared_bytes);
+            locations = instructions.map(|index| module.source_location(kernel.entry, index)).collect();
+            Costs::new(module, kernel.entry)
+        },
+    )?;
     let (Some(costs), Some(launch)) = (observed, (kernel.launch_shape)(m, n, k)) else { return Err(empty()) };
     let shared_bytes = declared.saturating_add(launch.dynamic_shared_bytes);
     Ok(Counted { launch, shared_bytes, total: costs.total(), instructions: costs.instructions(), locations })
@@ -169,9 +177,14 @@ fn zeros(gemm: &Gemm, element: ElementType, rows: usize, columns: usize) -> Resu
 pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Result<Option<Measured>, GemmError> {
     let Some(resources) = gemm.resources(kernel)? else { return Ok(None) };
     let [m, n, k] = shape;
-    let matrices = matrix::random_normals(&[(m, k), (k, n)], 42);
+    let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
+    let random = |rows: usize, columns: usize, by_columns: bool, seed| match by_columns {
+        true => matrix::random_normal(columns, rows, seed).reversed_axes(),
+        false => matrix::random_normal(rows, columns, seed),
+    };
+    let (a, b) = (random(m, k, a_by_columns, 42), random(k, n, b_by_columns, 43));
     let timing = Timing::Batches { batches: 9, launches: 20 };
-    let product = gemm.multiply_timed(kernel, matrices[0].view(), matrices[1].view(), timing)?;
+    let product = gemm.multiply_timed(kernel, a.view(), b.view(), timing)?;
     Ok(Some(Measured {
         device: gemm.device().info().name,
         time: product.time,
@@ -183,7 +196,7 @@ pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Resul
 
 /// Explains `kernel` for an m x k by k x n product: counts on the simulator of `gemm`, limits of `gpu`.
 ///
-/// `sources` are the files that the kernel was built from, as [`gpu_kernels::SOURCES`]. `measured` is what [`measure`]
+/// `sources` are the files that the kernel was built from, as [`kernels::sources`]. `measured` is what [`measure`]
 /// says; the driver's register count is used if the GPU is of the kind of `gpu`, the assembler's otherwise.
 ///
 /// # Errors

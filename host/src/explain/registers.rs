@@ -196,13 +196,13 @@ fn number_before(line: &str, words: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{gpus, plan};
+    use crate::{gpus, kernels};
 
     #[test]
     fn the_drivers_word_counts_for_its_own_gpu_only() {
         let driver = |device| Some(DriverCount { device, count: 40 });
         let mut counts = RegisterCounts::new(gpus::by_name("H200").unwrap());
-        let kernel = plan::by_name("tiled").unwrap();
+        let kernel = kernels::by_name("tiled").unwrap().any();
         assert_eq!(counts.of(kernel, "", driver("NVIDIA H200")), Registers::Driver { count: 40 });
         assert!(counts.assembled.is_empty(), "nobody else was asked");
         assert!(!matches!(counts.of(kernel, "", driver("Tesla T4")), Registers::Driver { .. }));

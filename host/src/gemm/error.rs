@@ -44,6 +44,24 @@ pub enum GemmError {
         /// Matrices of C.
         c: usize,
     },
+    /// Factors that are batches of different lengths.
+    #[error(
+        "A is a batch of {a} matrices and B one of {b}: they have to be as many, or one of the two a single matrix for all"
+    )]
+    FactorBatches {
+        /// Matrices of A.
+        a: usize,
+        /// Matrices of B.
+        b: usize,
+    },
+    /// What C holds, as many as there are products.
+    #[error("there are {count} products, but C holds {c} matrices: one is needed for each product")]
+    OutputBatch {
+        /// Products.
+        count: usize,
+        /// Matrices of C.
+        c: usize,
+    },
     /// Matrices in a list that aren't alike.
     #[error(
         "matrix {index} of the list differs from the first in shape, leading dimension or transposition; a list holds matrices that differ in their place only"
@@ -126,11 +144,15 @@ pub enum GemmError {
     },
     /// A production kernel for matrices that lie otherwise.
     #[error(
-        "the kernel '{kernel}' copies A and B in ways that these don't lie for (k: contiguous along K; v: across K, rows at multiples of 16 bytes; w: across K); leave the kernel to be chosen, or take one of the same tile with other letters"
+        "the kernel '{kernel}' copies A and B in ways that these don't lie for (k: contiguous along K; v: across K, rows at multiples of 16 bytes; w: across K); '{fitting}' does, and by the name of the family, '{family}', the one that does is found"
     )]
     Layout {
         /// The kernel.
         kernel: &'static str,
+        /// The one of the same family that can copy them.
+        fitting: &'static str,
+        /// The family.
+        family: &'static str,
     },
     /// A kernel of the book, which computes plain products only.
     #[error("the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave the kernel to be chosen")]

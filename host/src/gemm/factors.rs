@@ -2,10 +2,13 @@
 
 use gpu_kernels::{Kernel, Precision, launch::ElementType, tensor_cores};
 use half::bf16;
-use ndarray::{ArrayRef2, ArrayView2};
+use ndarray::{Array, Dimension};
 
-use super::{DeviceMatrix, GemmError};
-use crate::device::{Device, DeviceBuffer, DeviceError};
+use super::{DeviceMatrices, DeviceMatrix, GemmError, laid_out};
+use crate::{
+    device::{Device, DeviceBuffer, DeviceError},
+    kernels::Named,
+};
 
 /// The kernel for factors of a type when nobody names one; `None` where [`plan`](crate::plan) chooses.
 pub(super) fn kernel_for(factors: ElementType) -> Option<&'static Kernel> {
@@ -34,32 +37,31 @@ pub struct OtherPrecision {
 /// # Errors
 ///
 /// [`OtherPrecision`] if the named one has another.
-pub fn kernel_in(
-    precision: Option<Precision>,
-    named: Option<&'static Kernel>,
-) -> Result<Option<&'static Kernel>, OtherPrecision> {
-    match (named, precision) {
-        (Some(kernel), Some(wanted)) if kernel.precision != wanted => {
-            Err(OtherPrecision { kernel: kernel.name, has: kernel.precision.name(), wanted: wanted.name() })
+pub fn kernel_in(precision: Option<Precision>, named: Option<Named>) -> Result<Option<Named>, OtherPrecision> {
+    let has = named.map(|named| named.any().precision);
+    match (named, has, precision) {
+        (Some(named), Some(has), Some(wanted)) if has != wanted => {
+            Err(OtherPrecision { kernel: named.name(), has: has.name(), wanted: wanted.name() })
         }
-        (Some(kernel), _) => Ok(Some(kernel)),
-        (None, precision) => Ok(precision.and_then(|precision| kernel_for(precision.factors()))),
+        (Some(named), ..) => Ok(Some(named)),
+        (None, _, wanted) => Ok(wanted.and_then(|wanted| kernel_for(wanted.factors())).map(Named::Kernel)),
     }
 }
 
-/// Rounds numbers to the nearest that elements of a type can hold, halfway to even.
-pub fn round(element: ElementType, numbers: &mut [f32]) {
+/// The nearest number that elements of a type can hold, halfway to even.
+pub fn nearest(element: ElementType, number: f32) -> f32 {
     match element {
-        ElementType::F32 => {}
-        ElementType::Bf16 => numbers.iter_mut().for_each(|number| *number = bf16::from_f32(*number).to_f32()),
+        ElementType::F32 => number,
+        ElementType::Bf16 => bf16::from_f32(number).to_f32(),
     }
 }
 
-/// A matrix of the numbers that a kernel is given in the place of those of `matrix`.
-pub fn rounded(element: ElementType, matrix: ArrayView2<'_, f32>) -> ndarray::Array2<f32> {
-    let mut matrix = matrix.as_standard_layout().into_owned();
-    round(element, matrix.as_slice_mut().expect("a matrix in standard layout is contiguous"));
-    matrix
+/// The numbers that a kernel is given in the place of those of `numbers`: the [`nearest`] ones.
+pub fn rounded<D: Dimension>(element: ElementType, mut numbers: Array<f32, D>) -> Array<f32, D> {
+    if element != ElementType::F32 {
+        numbers.mapv_inplace(|number| nearest(element, number));
+    }
+    numbers
 }
 
 /// Elements of A or B in device memory, of the type that a kernel takes.
@@ -72,7 +74,7 @@ pub enum FactorBuffer {
 }
 
 impl FactorBuffer {
-    /// Uploads numbers, rounded as [`round`] does.
+    /// Uploads numbers, rounded to the [`nearest`].
     ///
     /// # Errors
     ///
@@ -85,16 +87,6 @@ impl FactorBuffer {
                 FactorBuffer::Bf16(device.upload(&rounded)?)
             }
         })
-    }
-
-    /// Uploads a matrix of any strides, row by row.
-    pub(super) fn upload_matrix(
-        device: &Device,
-        element: ElementType,
-        matrix: &ArrayRef2<f32>,
-    ) -> Result<FactorBuffer, DeviceError> {
-        let matrix = matrix.as_standard_layout();
-        FactorBuffer::upload(device, element, matrix.as_slice().expect("a matrix in standard layout is contiguous"))
     }
 
     /// The buffer's first `rows` x `columns` elements as a row-major matrix.
@@ -115,6 +107,26 @@ impl FactorBuffer {
         match self {
             FactorBuffer::F32(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
             FactorBuffer::Bf16(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
+        }
+    }
+
+    /// A `rows` x `columns` matrix without gaps at the beginning of the buffer: by columns or by rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn laid_out(&self, rows: usize, columns: usize, by_columns: bool) -> Result<DeviceMatrix<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => laid_out(buffer, rows, columns, by_columns),
+            FactorBuffer::Bf16(buffer) => laid_out(buffer, rows, columns, by_columns),
+        }
+    }
+
+    /// A batch of row-major matrices without gaps at the beginning of the buffer.
+    pub(super) fn batch(&self, count: usize, rows: usize, columns: usize) -> Result<DeviceMatrices<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
         }
     }
 
@@ -139,15 +151,13 @@ mod tests {
     #[test]
     fn what_is_uploaded_is_what_rounding_says() {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
-        // Halfway between two numbers of bf16, to even; beyond the largest; the smallest; none.
-        let numbers = [1.0, 1.00390625, 1.01171875, 3.4e38, -1e-40, 0.1, f32::INFINITY];
+        // Halfway between two numbers of bf16, to even; beyond the largest; smaller than the smallest; none.
+        let numbers = [1.0, 1.00390625, 1.01171875, 3.4e38, -1e-42, 0.1, f32::INFINITY];
         for element in [ElementType::F32, ElementType::Bf16] {
-            let mut expected = numbers;
-            round(element, &mut expected);
+            let expected = numbers.map(|number| nearest(element, number));
             assert_eq!(FactorBuffer::upload(&device, element, &numbers).unwrap().download().unwrap(), expected);
         }
-        let mut halves = numbers;
-        round(ElementType::Bf16, &mut halves);
-        assert_eq!(halves[..4], [1.0, 1.0, 1.015625, f32::INFINITY]);
+        let halves = numbers.map(|number| nearest(ElementType::Bf16, number));
+        assert_eq!(halves[..5], [1.0, 1.0, 1.015625, f32::INFINITY, -0.0]);
     }
 }

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use gpu_kernels::{Kernel, launch::ElementType};
-use ndarray::{Array2, ArrayRef2, ArrayView2};
+use gpu_kernels::{Kernel, Signature, launch::ElementType};
+use ndarray::{Array, Array2, ArrayRef2, ArrayView2, ArrayView3, Axis, Dimension, Ix2, Ix3};
 
-use super::{DeviceMatrix, DeviceMatrixMut, FactorBuffer, Gemm, GemmError};
+use super::{
+    DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, Gemm, GemmError, Operand, Output, laid_out, launch,
+};
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
-    plan::{Layout, Plan, Problem},
+    kernels::Named,
+    plan::Plan,
 };
 
 /// How often to launch a kernel in order to time it.
@@ -25,33 +28,40 @@ pub enum Timing {
     },
 }
 
-/// C = alpha A B + beta C for matrices in host memory.
+/// C = alpha A B + beta C for batches of matrices in host memory, one matrix after the other along the first axis. A single
+/// product is a batch of one.
 #[derive(Clone, Debug)]
 pub struct HostProduct<'a> {
     /// The factor of A B.
     pub alpha: f32,
-    /// A, m x k, of any strides: a transposed view is a transposed matrix.
-    pub a: ArrayView2<'a, f32>,
-    /// B, k x n, of any strides.
-    pub b: ArrayView2<'a, f32>,
+    /// A, as many as products or one for all, each m x k, of any strides: a transposed view is a transposed matrix.
+    pub a: ArrayView3<'a, f32>,
+    /// B, as many as products or one for all, each k x n, of any strides.
+    pub b: ArrayView3<'a, f32>,
     /// The factor of C; with 0 it isn't looked at.
     pub beta: f32,
-    /// What C holds, m x n; it may be missing if `beta` is 0.
-    pub c: Option<ArrayView2<'a, f32>>,
+    /// What C holds, as many as products, each m x n; it may be missing if `beta` is 0.
+    pub c: Option<ArrayView3<'a, f32>>,
 }
 
 impl<'a> HostProduct<'a> {
-    /// C = A B.
+    /// C = A B of one matrix each.
     pub fn new(a: ArrayView2<'a, f32>, b: ArrayView2<'a, f32>) -> HostProduct<'a> {
-        HostProduct { alpha: 1.0, a, b, beta: 0.0, c: None }
+        HostProduct { alpha: 1.0, a: a.insert_axis(Axis(0)), b: b.insert_axis(Axis(0)), beta: 0.0, c: None }
+    }
+
+    /// Products in the batch, and m, n, k.
+    pub fn sizes(&self) -> (usize, [usize; 3]) {
+        let ((a_count, m, k), (b_count, _, n)) = (self.a.dim(), self.b.dim());
+        (if a_count == 1 { b_count } else { a_count }, [m, n, k])
     }
 }
 
-/// A product and how long the kernel took.
+/// A product, or a batch of them, and how long the kernel took.
 #[derive(Debug)]
-pub struct TimedProduct {
-    /// C, row-major.
-    pub c: Array2<f32>,
+pub struct TimedProduct<D: Dimension = Ix2> {
+    /// C, row-major; of a batch one matrix after the other.
+    pub c: Array<f32, D>,
     /// How it was computed.
     pub plan: Plan,
     /// The time of one launch, as [`Device::time`] has it; zero if there was nothing to launch.
@@ -60,12 +70,11 @@ pub struct TimedProduct {
     pub launches: usize,
 }
 
-impl TimedProduct {
+impl<D: Dimension> TimedProduct<D> {
     /// Multiply-adds per second, the inner dimension being `k`; zero if there was nothing to launch.
     pub fn multiply_adds_per_second(&self, k: usize) -> f64 {
-        let (m, n) = self.c.dim();
         let seconds = self.time.as_secs_f64();
-        if seconds > 0.0 { m as f64 * n as f64 * k as f64 / seconds } else { 0.0 }
+        if seconds > 0.0 { self.c.len() as f64 * k as f64 / seconds } else { 0.0 }
     }
 }
 
@@ -142,7 +151,7 @@ impl Uploaded {
 
     fn view(&self) -> Result<DeviceMatrix<'_>, GemmError> {
         let Uploaded { buffer, rows, columns, by_columns } = self;
-        if *by_columns { Ok(buffer.matrix(*columns, *rows)?.transposed()) } else { buffer.matrix(*rows, *columns) }
+        laid_out(buffer, *rows, *columns, *by_columns)
     }
 
     fn view_mut(&mut self) -> Result<DeviceMatrixMut<'_>, GemmError> {
@@ -155,26 +164,46 @@ impl Uploaded {
     }
 }
 
-/// A or B in device memory: of f32 in the host's order of elements, else rounded and by rows.
-enum Factor {
-    Plain(Uploaded),
-    Rounded { buffer: FactorBuffer, rows: usize, columns: usize },
+/// Whether each of the matrices is to lie by columns on the device, as it does in host memory.
+fn is_by_columns(matrices: &ArrayView3<'_, f32>) -> bool {
+    matrices.axis_iter(Axis(0)).next().is_some_and(|first| HostOrder::of(&first) == HostOrder::Columns)
 }
 
-impl Factor {
-    fn upload(device: &Device, element: ElementType, matrix: &ArrayRef2<f32>) -> Result<Factor, GemmError> {
-        let (rows, columns) = matrix.dim();
-        Ok(match element {
-            ElementType::F32 => Factor::Plain(Uploaded::upload(device, matrix)?),
-            _ => Factor::Rounded { buffer: FactorBuffer::upload_matrix(device, element, matrix)?, rows, columns },
-        })
+/// A or B, or a batch of them, in device memory in the elements that a kernel takes, one after the other without gaps: by
+/// rows or by columns, as in host memory; those that are rounded by rows.
+struct Factors {
+    buffer: FactorBuffer,
+    count: usize,
+    rows: usize,
+    columns: usize,
+    by_columns: bool,
+}
+
+impl Factors {
+    fn upload(device: &Device, element: ElementType, matrices: &ArrayView3<'_, f32>) -> Result<Factors, GemmError> {
+        let (count, rows, columns) = matrices.dim();
+        let by_columns = element == ElementType::F32 && is_by_columns(matrices);
+        let stored = if by_columns { matrices.view().permuted_axes([0, 2, 1]) } else { matrices.view() };
+        let stored = stored.as_standard_layout();
+        let numbers = stored.as_slice().expect("the standard layout is contiguous");
+        Ok(Factors { buffer: FactorBuffer::upload(device, element, numbers)?, count, rows, columns, by_columns })
     }
 
-    fn view(&self) -> Result<DeviceMatrix<'_>, GemmError> {
-        match self {
-            Factor::Plain(uploaded) => uploaded.view(),
-            Factor::Rounded { buffer, rows, columns } => buffer.matrix(*rows, *columns),
+    /// The only matrix, or the first.
+    fn first(&self) -> Result<DeviceMatrix<'_>, GemmError> {
+        self.buffer.laid_out(self.rows, self.columns, self.by_columns)
+    }
+
+    /// The matrices as they are meant; of one matrix no batch, so that it goes with each of another batch.
+    fn operand(&self) -> Result<Operand<'_>, GemmError> {
+        let Factors { buffer, count, rows, columns, by_columns } = self;
+        if *count == 1 {
+            return Ok(self.first()?.into());
         }
+        Ok(match by_columns {
+            true => buffer.batch(*count, *columns, *rows)?.transposed().into(),
+            false => buffer.batch(*count, *rows, *columns)?.into(),
+        })
     }
 }
 
@@ -185,12 +214,19 @@ impl Gemm {
     ///
     /// [`GemmError::InnerSizesDiffer`], or [`DeviceError::OutOfMemory`] with the bytes needed and free.
     pub fn check(&self, a: &ArrayView2<f32>, b: &ArrayView2<f32>) -> Result<(), GemmError> {
-        let ((m, k), n) = (a.dim(), b.ncols());
-        if b.nrows() != k {
-            return Err(GemmError::InnerSizesDiffer { a_rows: m, a_columns: k, b_rows: b.nrows(), b_columns: n });
+        let ((m, k), (b_rows, n)) = (a.dim(), b.dim());
+        self.check_sizes([(1, m, k), (1, b_rows, n), (1, m, n)])
+    }
+
+    /// The same for batches: how many of A, B and C, and the rows and columns of each.
+    fn check_sizes(&self, sizes: [(usize, usize, usize); 3]) -> Result<(), GemmError> {
+        let [(_, a_rows, a_columns), (_, b_rows, b_columns), _] = sizes;
+        if a_columns != b_rows {
+            return Err(GemmError::InnerSizesDiffer { a_rows, a_columns, b_rows, b_columns });
         }
-        let elements = |rows: usize, columns: usize| rows as u128 * columns as u128;
-        let needed = (elements(m, k) + elements(k, n) + elements(m, n)) * size_of::<f32>() as u128;
+        let elements = sizes
+            .map(|(count, rows, columns)| (count as u128).saturating_mul(rows as u128).saturating_mul(columns as u128));
+        let needed = elements.into_iter().fold(0_u128, u128::saturating_add).saturating_mul(size_of::<f32>() as u128);
         let needed = u64::try_from(needed).unwrap_or(u64::MAX);
         let info = self.device().info();
         if needed > info.free_memory {
@@ -208,7 +244,7 @@ impl Gemm {
     /// [`GemmError`] if the inner sizes differ, memory doesn't suffice, or the device fails.
     pub fn multiply(&self, a: &ArrayRef2<f32>, b: &ArrayRef2<f32>) -> Result<Array2<f32>, GemmError> {
         self.check(&a.view(), &b.view())?;
-        let mut c = zeros(a.nrows(), b.ncols())?;
+        let mut c = zeros(Ix2(a.nrows(), b.ncols()))?;
         self.general_mat_mul(1.0, a, b, 0.0, &mut c)?;
         Ok(c)
     }
@@ -245,74 +281,75 @@ impl Gemm {
     ///
     /// # Errors
     ///
-    /// As [`check`](Gemm::check), and [`GemmError::OutputShape`].
+    /// As [`check`](Gemm::check), [`GemmError::FactorBatches`], [`GemmError::OutputShape`] and [`GemmError::OutputBatch`].
     pub fn check_product(&self, product: &HostProduct<'_>) -> Result<(), GemmError> {
         let HostProduct { a, b, c, .. } = product;
-        self.check(a, b)?;
-        let (rows, columns) = (a.nrows(), b.ncols());
+        let ((a_count, m, k), (b_count, b_rows, n)) = (a.dim(), b.dim());
+        if a_count != b_count && a_count != 1 && b_count != 1 {
+            return Err(GemmError::FactorBatches { a: a_count, b: b_count });
+        }
+        let (count, _) = product.sizes();
+        self.check_sizes([(a_count, m, k), (b_count, b_rows, n), (count, m, n)])?;
         match c.as_ref().map(|c| c.dim()) {
-            Some((c_rows, c_columns)) if (c_rows, c_columns) != (rows, columns) => {
-                Err(GemmError::OutputShape { rows, columns, c_rows, c_columns })
+            Some((_, c_rows, c_columns)) if (c_rows, c_columns) != (m, n) => {
+                Err(GemmError::OutputShape { rows: m, columns: n, c_rows, c_columns })
             }
+            Some((c, ..)) if c != count => Err(GemmError::OutputBatch { count, c }),
             _ => Ok(()),
         }
     }
 
-    /// How a product of matrices in host memory is computed: with the kernel given or, if none is, as
+    /// How a product of matrices in host memory is computed: with the kernel of that name or, if there is none, as
     /// [`plan`](crate::plan) says.
-    pub fn plan_for(&self, product: &HostProduct<'_>, kernel: Option<&'static Kernel>) -> Plan {
-        let HostProduct { alpha, a, b, beta, .. } = product;
-        let layout = |matrix: &ArrayView2<'_, f32>| {
-            let by_columns = HostOrder::of(matrix) == HostOrder::Columns;
-            let contiguous = if by_columns { matrix.nrows() } else { matrix.ncols() };
-            Layout { by_columns, aligned: contiguous.is_multiple_of(4) }
-        };
-        let ((m, k), n) = (a.dim(), b.ncols());
-        let problem = Problem {
-            m,
-            n,
-            k,
-            a: layout(a),
-            b: layout(b),
-            batch: 1,
-            plain: *alpha == 1.0 && *beta == 0.0 && !layout(a).by_columns && !layout(b).by_columns,
-        };
-        kernel.map_or_else(|| self.plan(&problem), Plan::new)
-    }
-
-    /// Computes a product of matrices in host memory once and takes the time, with the kernel given or, if none is, as
-    /// [`plan`](crate::plan) says. A and B are rounded to what the kernel takes.
     ///
     /// # Errors
     ///
-    /// As [`general_mat_mul`](Gemm::general_mat_mul), and [`GemmError::PlainOnly`] or [`GemmError::NotPacked`] if the
-    /// kernel can't do it.
-    pub fn compute(
-        &self,
-        product: &HostProduct<'_>,
-        kernel: Option<&'static Kernel>,
-    ) -> Result<TimedProduct, GemmError> {
+    /// [`GemmError::Layout`] if the name is that of one kernel, which can't copy the matrices.
+    pub fn plan_for(&self, product: &HostProduct<'_>, named: Option<Named>) -> Result<Plan, GemmError> {
+        let (count, [.., k]) = product.sizes();
+        let [a, b] = [&product.a, &product.b].map(|matrices| {
+            let (count, rows, columns) = matrices.dim();
+            Operand::stand_in((count != 1).then_some(count), rows, columns, is_by_columns(matrices))
+        });
+        let problem = launch::problem(&a, &b, None, k, count, (product.alpha, product.beta));
+        match named {
+            Some(named) => Ok(Plan::new(named.for_layouts(problem.a, problem.b)?)),
+            None => Ok(self.plan(&problem)),
+        }
+    }
+
+    /// Computes a product of matrices in host memory once and takes the time, with the kernel of that name or, if there is
+    /// none, as [`plan`](crate::plan) says. A and B are rounded to what the kernel takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`check_product`](Gemm::check_product) and [`plan_for`](Gemm::plan_for), [`GemmError::PlainOnly`] or
+    /// [`GemmError::NotPacked`] if the kernel can't do it, or if the device fails.
+    pub fn compute(&self, product: &HostProduct<'_>, named: Option<Named>) -> Result<TimedProduct<Ix3>, GemmError> {
         let HostProduct { alpha, a, b, beta, c } = product;
         self.check_product(product)?;
+        let plan = self.plan_for(product, named)?;
         let device = self.device();
-        let (m, n) = (a.nrows(), b.ncols());
-        let mut result = zeros(m, n)?;
-        let mut c_on_device = match c {
-            Some(c) if *beta != 0.0 => Uploaded::upload(device, &c.as_standard_layout())?,
-            _ => Uploaded::allocate(device, &result)?,
-        };
-        let element = kernel.map_or(ElementType::F32, |kernel| kernel.precision.factors());
-        let (a, b) = (Factor::upload(device, element, a)?, Factor::upload(device, element, b)?);
-        let mut product = self.product(a.view()?, b.view()?).alpha(*alpha).beta(*beta);
-        if let Some(kernel) = kernel {
-            product = product.with_plan(Plan::new(kernel));
+        let (count, [m, n, _]) = product.sizes();
+        let mut result = zeros(Ix3(count, m, n))?;
+        let mut c_on_device = device.allocate(result.len())?;
+        if let Some(c) = c
+            && *beta != 0.0
+        {
+            c_on_device.copy_from(c.as_standard_layout().as_slice().expect("the standard layout is contiguous"))?;
         }
-        let plan = product.plan()?;
+        let element = plan.kernel.precision.factors();
+        let (a, b) = (Factors::upload(device, element, a)?, Factors::upload(device, element, b)?);
+        let product = self.product(a.operand()?, b.operand()?).alpha(*alpha).beta(*beta).with_plan(plan);
         let (time, launches) = if result.is_empty() {
             (Duration::ZERO, 0)
         } else {
             self.load(plan.kernel)?;
-            let (mut outcome, mut launch) = (Ok(()), Some((product, c_on_device.view_mut()?)));
+            let output: Output<'_> = match count {
+                1 => c_on_device.matrix_mut(m, n)?.into(),
+                _ => DeviceMatricesMut::new(&mut c_on_device, 0, count, m, n)?.into(),
+            };
+            let (mut outcome, mut launch) = (Ok(()), Some((product, output)));
             let time = device.time(|| {
                 if let Some((product, c)) = launch.take() {
                     outcome = product.enqueue_into(c);
@@ -321,7 +358,7 @@ impl Gemm {
             })?;
             (outcome.map(|()| time)?, 1)
         };
-        c_on_device.download(&mut result)?;
+        c_on_device.copy_to(result.as_slice_mut().expect("a new array is contiguous"))?;
         Ok(TimedProduct { c: result, plan, time, launches })
     }
 
@@ -339,13 +376,17 @@ impl Gemm {
         timing: Timing,
     ) -> Result<TimedProduct, GemmError> {
         self.check(&a, &b)?;
-        let ((m, k), n) = (a.dim(), b.ncols());
-        let mut c = zeros(m, n)?;
-        let element = kernel.precision.factors();
-        let [a, b] = [a, b].map(|matrix| FactorBuffer::upload_matrix(self.device(), element, &matrix));
-        let (a, b) = (a?, b?);
+        let (m, n) = (a.nrows(), b.ncols());
+        let mut c = zeros(Ix2(m, n))?;
+        // Kernels of the book take rows only.
+        let stored = |matrix: ArrayView2<f32>| {
+            let rows = matrix.as_standard_layout();
+            let matrix = if kernel.signature == Signature::Plain { rows.view() } else { matrix };
+            Factors::upload(self.device(), kernel.precision.factors(), &matrix.insert_axis(Axis(0)))
+        };
+        let (a, b) = (stored(a)?, stored(b)?);
         let c_buffer = self.device().allocate::<f32>(m * n)?;
-        let (a_matrix, b_matrix, c_matrix) = (a.matrix(m, k)?, b.matrix(k, n)?, c_buffer.matrix(m, n)?);
+        let (a_matrix, b_matrix, c_matrix) = (a.first()?, b.first()?, c_buffer.matrix(m, n)?);
         let (time, launches) = if c.is_empty() {
             (Duration::ZERO, 0)
         } else {
@@ -383,13 +424,16 @@ impl Gemm {
     }
 }
 
-/// A `rows` x `columns` matrix of zeros, if this machine has room for it.
-fn zeros(rows: usize, columns: usize) -> Result<Array2<f32>, GemmError> {
-    let bytes = rows as u128 * columns as u128 * size_of::<f32>() as u128;
+/// Zeros, row-major, if this machine has room for them.
+fn zeros<D: Dimension>(shape: D) -> Result<Array<f32, D>, GemmError> {
+    let sizes = shape.slice();
+    let bytes = sizes.iter().fold(size_of::<f32>() as u128, |bytes, &size| bytes.saturating_mul(size as u128));
+    let (rows, columns) = (sizes[sizes.len() - 2], sizes[sizes.len() - 1]);
     let host_memory = || GemmError::HostMemory { rows, columns, bytes };
-    let elements = rows.checked_mul(columns).ok_or_else(host_memory)?;
-    let mut c = Vec::new();
-    c.try_reserve_exact(elements).map_err(|_| host_memory())?;
-    c.resize(elements, 0.0);
-    Ok(Array2::from_shape_vec((rows, columns), c).expect("there are rows * columns elements"))
+    let elements = sizes.iter().try_fold(1_usize, |elements, &size| elements.checked_mul(size));
+    let elements = elements.ok_or_else(host_memory)?;
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(elements).map_err(|_| host_memory())?;
+    zeros.resize(elements, 0.0);
+    Ok(Array::from_shape_vec(shape, zeros).expect("there are as many elements as the shape has"))
 }

@@ -192,6 +192,12 @@ pub(super) struct Manner<'a> {
     pub(super) group: u32,
 }
 
+impl From<&Plan> for Manner<'static> {
+    fn from(plan: &Plan) -> Manner<'static> {
+        Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group }
+    }
+}
+
 impl Gemm {
     /// Launches `product` as planned, with partial sums in `workspace` or, if there is none, in the stream's own.
     pub(super) fn launch(
@@ -201,8 +207,8 @@ impl Gemm {
         workspace: Option<&DeviceBuffer<f32>>,
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
+        let plan = &Manner::from(plan);
         let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
-        let plan = &Manner { kernel: plan.kernel, splits: plan.splits, group: plan.group };
         if needed == 0 {
             return self.launch_without_workspace(product, plan, &mut stream);
         }
@@ -238,7 +244,7 @@ impl Gemm {
     }
 
     /// Launches `product` with a general kernel, piece by piece where its sizes or its batch don't fit into one launch.
-    fn launch_call(
+    pub(super) fn launch_call(
         &self,
         product: &Multiplication<'_>,
         plan: &Manner<'_>,
@@ -282,7 +288,7 @@ impl Gemm {
 
     /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
     /// as one launch takes.
-    pub(super) fn workspace_elements(&self, plan: &Plan, m: usize, n: usize, k: usize, count: usize) -> u128 {
+    pub(super) fn workspace_elements(&self, plan: &Manner<'_>, m: usize, n: usize, k: usize, count: usize) -> u128 {
         let Limits { size, batch } = self.limits;
         let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
         if splits == 1 {

@@ -156,7 +156,36 @@ impl<T: MatrixElement> DeviceBuffer<T> {
 
 /// What reading and writing views have in common.
 macro_rules! matrix_methods {
-    ($view:ident) => {
+    ($view:ident, $buffer:ty) => {
+        /// Sees `rows` x `columns` elements of `buffer` from element `offset` on as a row-major matrix without gaps.
+        ///
+        /// # Errors
+        ///
+        /// [`GemmError::OutsideBuffer`] if the buffer ends before the matrix does.
+        pub fn new<T: MatrixElement>(
+            buffer: $buffer,
+            offset: usize,
+            rows: usize,
+            columns: usize,
+        ) -> Result<Self, GemmError> {
+            Self::with_leading(buffer, offset, rows, columns, columns)
+        }
+
+        /// Like [`new`](Self::new), with rows that start `leading` elements apart.
+        ///
+        /// # Errors
+        ///
+        /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OutsideBuffer`].
+        pub fn with_leading<T: MatrixElement>(
+            buffer: $buffer,
+            offset: usize,
+            rows: usize,
+            columns: usize,
+            leading: usize,
+        ) -> Result<Self, GemmError> {
+            Ok($view(Region::new(buffer, offset, rows, columns, leading)?))
+        }
+
         /// Its rows and columns.
         pub fn dim(&self) -> (usize, usize) {
             self.0.dim()
@@ -209,36 +238,7 @@ macro_rules! matrix_methods {
 }
 
 impl<'a> DeviceMatrix<'a> {
-    /// Sees `rows` x `columns` elements of `buffer` from element `offset` on as a row-major matrix without gaps.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::OutsideBuffer`] if the buffer ends before the matrix does.
-    pub fn new<T: MatrixElement>(
-        buffer: &'a DeviceBuffer<T>,
-        offset: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Result<DeviceMatrix<'a>, GemmError> {
-        DeviceMatrix::with_leading(buffer, offset, rows, columns, columns)
-    }
-
-    /// Like [`new`](DeviceMatrix::new), with rows that start `leading` elements apart.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OutsideBuffer`].
-    pub fn with_leading<T: MatrixElement>(
-        buffer: &'a DeviceBuffer<T>,
-        offset: usize,
-        rows: usize,
-        columns: usize,
-        leading: usize,
-    ) -> Result<DeviceMatrix<'a>, GemmError> {
-        Ok(DeviceMatrix(Region::new(buffer, offset, rows, columns, leading)?))
-    }
-
-    matrix_methods!(DeviceMatrix);
+    matrix_methods!(DeviceMatrix, &'a DeviceBuffer<T>);
 
     pub(super) fn overlaps(&self, other: &DeviceMatrix<'_>) -> bool {
         self.0.overlaps(&other.0)
@@ -246,36 +246,7 @@ impl<'a> DeviceMatrix<'a> {
 }
 
 impl<'a> DeviceMatrixMut<'a> {
-    /// Sees `rows` x `columns` elements of `buffer` from element `offset` on as a row-major matrix without gaps.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::OutsideBuffer`] if the buffer ends before the matrix does.
-    pub fn new<T: MatrixElement>(
-        buffer: &'a mut DeviceBuffer<T>,
-        offset: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Result<DeviceMatrixMut<'a>, GemmError> {
-        DeviceMatrixMut::with_leading(buffer, offset, rows, columns, columns)
-    }
-
-    /// Like [`new`](DeviceMatrixMut::new), with rows that start `leading` elements apart.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OutsideBuffer`].
-    pub fn with_leading<T: MatrixElement>(
-        buffer: &'a mut DeviceBuffer<T>,
-        offset: usize,
-        rows: usize,
-        columns: usize,
-        leading: usize,
-    ) -> Result<DeviceMatrixMut<'a>, GemmError> {
-        Ok(DeviceMatrixMut(Region::new(buffer, offset, rows, columns, leading)?))
-    }
-
-    matrix_methods!(DeviceMatrixMut);
+    matrix_methods!(DeviceMatrixMut, &'a mut DeviceBuffer<T>);
 
     /// The same matrix, for a while.
     pub fn reborrow(&mut self) -> DeviceMatrixMut<'_> {
@@ -378,7 +349,24 @@ pub struct DeviceMatricesMut<'a>(Batch<'a>);
 
 /// What reading and writing batches have in common.
 macro_rules! batch_methods {
-    ($view:ident) => {
+    ($view:ident, $buffer:ty) => {
+        /// Sees `count` row-major matrices of `rows` x `columns`, one after the other without gaps, in `buffer` from
+        /// element `offset` on.
+        ///
+        /// # Errors
+        ///
+        /// [`GemmError::OutsideBuffer`] if the buffer ends before the last does.
+        pub fn new<T: MatrixElement>(
+            buffer: $buffer,
+            offset: usize,
+            count: usize,
+            rows: usize,
+            columns: usize,
+        ) -> Result<Self, GemmError> {
+            let stride = rows.saturating_mul(columns);
+            Self::with_strides(buffer, offset, [count, stride], rows, columns, columns)
+        }
+
         /// Rows and columns of each matrix.
         pub fn dim(&self) -> (usize, usize) {
             self.0.first.dim()
@@ -412,22 +400,7 @@ macro_rules! batch_methods {
 }
 
 impl<'a> DeviceMatrices<'a> {
-    /// Sees `count` row-major matrices of `rows` x `columns`, one after the other without gaps, in `buffer` from element
-    /// `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::OutsideBuffer`] if the buffer ends before the last does.
-    pub fn new<T: MatrixElement>(
-        buffer: &'a DeviceBuffer<T>,
-        offset: usize,
-        count: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Result<DeviceMatrices<'a>, GemmError> {
-        let stride = rows.saturating_mul(columns);
-        DeviceMatrices::with_strides(buffer, offset, [count, stride], rows, columns, columns)
-    }
+    batch_methods!(DeviceMatrices, &'a DeviceBuffer<T>);
 
     /// Like [`new`](DeviceMatrices::new), with matrices that start `stride` elements apart (0: the same one each time) and
     /// rows that start `leading` elements apart.
@@ -445,27 +418,10 @@ impl<'a> DeviceMatrices<'a> {
     ) -> Result<DeviceMatrices<'a>, GemmError> {
         Ok(DeviceMatrices(Batch::new(buffer, offset, [count, stride], rows, columns, leading)?))
     }
-
-    batch_methods!(DeviceMatrices);
 }
 
 impl<'a> DeviceMatricesMut<'a> {
-    /// Sees `count` row-major matrices of `rows` x `columns`, one after the other without gaps, in `buffer` from element
-    /// `offset` on.
-    ///
-    /// # Errors
-    ///
-    /// [`GemmError::OutsideBuffer`] if the buffer ends before the last does.
-    pub fn new<T: MatrixElement>(
-        buffer: &'a mut DeviceBuffer<T>,
-        offset: usize,
-        count: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Result<DeviceMatricesMut<'a>, GemmError> {
-        let stride = rows.saturating_mul(columns);
-        DeviceMatricesMut::with_strides(buffer, offset, [count, stride], rows, columns, columns)
-    }
+    batch_methods!(DeviceMatricesMut, &'a mut DeviceBuffer<T>);
 
     /// Like [`new`](DeviceMatricesMut::new), with matrices that start `stride` elements apart and rows that start
     /// `leading` elements apart. Matrices may lie between each other's rows, but no element may be in two.
@@ -489,8 +445,6 @@ impl<'a> DeviceMatricesMut<'a> {
             Err(GemmError::OverlappingBatch { count, stride, rows, columns, leading })
         }
     }
-
-    batch_methods!(DeviceMatricesMut);
 
     /// The same batch, for a while.
     pub fn reborrow(&mut self) -> DeviceMatricesMut<'_> {
@@ -646,6 +600,15 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// What stands for matrices in host memory before there is a buffer for them: it lies as they will, without gaps, but is
+    /// nowhere. A batch of `count`, or a single matrix if there is none.
+    pub(super) fn stand_in(count: Option<usize>, rows: usize, columns: usize, by_columns: bool) -> Operand<'static> {
+        let (row_stride, column_stride) = if by_columns { (1, rows) } else { (columns, 1) };
+        let stride = rows.saturating_mul(columns);
+        let place = count.map_or(Place::One(0), |count| Place::Strided { address: 0, stride, count });
+        Operand { rows, columns, row_stride, column_stride, place, element: ElementType::F32, memory: None }
+    }
+
     /// The transposed matrix or matrices.
     pub(super) fn transposed(self) -> Operand<'a> {
         let Operand { rows, columns, row_stride, column_stride, .. } = self;
@@ -719,6 +682,11 @@ impl<'a> Operand<'a> {
     pub(super) fn is_on(&self, device: &Device) -> bool {
         self.memory.is_none_or(|memory| memory.is_on(device))
     }
+}
+
+/// How a matrix without gaps lies that begins where a buffer does.
+pub fn packed_layout(rows: usize, columns: usize, by_columns: bool) -> Layout {
+    Operand::stand_in(None, rows, columns, by_columns).with_long_lines().layout()
 }
 
 impl<'a> From<DeviceMatrix<'a>> for Operand<'a> {

@@ -12,13 +12,13 @@
 //! | `host.rs` | matrices in host memory |
 //! | `factors.rs` | A and B in the elements that a kernel takes |
 //! | `blas.rs` | a product as other libraries are told of it |
-//! | `book.rs` | launches of the book's kernels |
+//! | `given.rs` | launches of a given kernel |
 //! | `error.rs` | what can be wrong |
 
 mod blas;
-mod book;
 mod error;
 mod factors;
+mod given;
 mod host;
 mod launch;
 mod matrix;
@@ -34,10 +34,12 @@ use gpu_kernels::{Kernel, launch::ElementType};
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
-    factors::{FactorBuffer, OtherPrecision, kernel_in, round, rounded},
+    factors::{FactorBuffer, OtherPrecision, kernel_in, nearest, rounded},
+    given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
+        packed_layout,
     },
     product::Product,
 };

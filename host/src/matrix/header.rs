@@ -13,13 +13,13 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// numpy's own headers have about 100 bytes; a longer one than this is no header of a plain matrix.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// The header of a file of f32 in two dimensions.
+/// The header of a file of f32 in two or three dimensions.
 #[derive(Debug)]
 pub(super) struct Header {
     /// Bytes before the elements.
     pub(super) bytes: u64,
-    pub(super) rows: u64,
-    pub(super) columns: u64,
+    /// The sizes along its dimensions, two or three.
+    pub(super) shape: Vec<u64>,
     pub(super) fortran_order: bool,
     big_endian: bool,
 }
@@ -64,23 +64,24 @@ impl Header {
             "'>f4'" | "\">f4\"" => true,
             dtype => return Err(MatrixError::Dtype { path: path.to_owned(), dtype: shortened(dtype) }),
         };
-        let &[rows, columns] = entries.shape.as_slice() else {
-            return Err(MatrixError::NotAMatrix { path: path.to_owned(), dimensions: entries.shape.len() });
-        };
-        Ok(Header { bytes: raw.len() as u64, rows, columns, fortran_order: entries.fortran_order, big_endian })
+        let Entries { fortran_order, shape, .. } = entries;
+        if !(2..=3).contains(&shape.len()) {
+            return Err(MatrixError::NotAMatrix { path: path.to_owned(), dimensions: shape.len() });
+        }
+        Ok(Header { bytes: raw.len() as u64, shape, fortran_order, big_endian })
     }
 
     /// Bytes of the elements.
     pub(super) fn data_bytes(&self) -> u128 {
-        u128::from(self.rows).saturating_mul(u128::from(self.columns)).saturating_mul(size_of::<f32>() as u128)
+        self.shape.iter().fold(size_of::<f32>() as u128, |bytes, &size| bytes.saturating_mul(u128::from(size)))
     }
 
     /// The same header as numpy would write it.
     pub(super) fn rewritten(&self) -> Vec<u8> {
-        let Header { rows, columns, .. } = self;
+        let shape = self.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let dtype = if self.big_endian { ">f4" } else { "<f4" };
         let order = if self.fortran_order { "True" } else { "False" };
-        let text = format!("{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({rows}, {columns}), }}");
+        let text = format!("{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({shape}), }}");
         // Magic, version, length and text together fill a multiple of 64 bytes.
         let text = format!("{text:<117}\n");
         [MAGIC, b"\x01\x00", &(text.len() as u16).to_le_bytes(), text.as_bytes()].concat()

@@ -1,12 +1,12 @@
 //! What `check` has to say.
 
-use gpu_kernels::Kernel;
 use ptx_simulator::{SourceLocation, observe::hazards::CopyState};
 use serde::Serialize;
 
 use super::{Report, table};
 use crate::{
-    check::{Act, Checked, Element, Event, Problem, ProblemKind},
+    check::{Act, Case, Checked, Element, Event, Problem, ProblemKind},
+    kernels::Named,
     language::Language,
 };
 
@@ -24,7 +24,7 @@ pub struct CheckReport {
 /// One kernel, checked.
 #[derive(Debug, Serialize)]
 pub struct KernelCheck {
-    /// The kernel's name.
+    /// The name of the kernel, or of its family.
     pub kernel: &'static str,
     /// The kernel in one line.
     pub title: &'static str,
@@ -41,29 +41,52 @@ pub struct KernelCheck {
 
 impl CheckReport {
     /// The report on kernels and what was found in them.
-    pub fn new(checks: Vec<(&Kernel, Checked)>, language: Language) -> CheckReport {
+    pub fn new(checks: Vec<(Named, Checked)>, language: Language) -> CheckReport {
         let kernels: Vec<_> =
-            checks.into_iter().map(|(kernel, checked)| KernelCheck::new(kernel, checked, language)).collect();
+            checks.into_iter().map(|(named, checked)| KernelCheck::new(named, checked, language)).collect();
         CheckReport { passed: kernels.iter().all(|kernel| kernel.passed), kernels, language }
     }
 }
 
 impl KernelCheck {
-    fn new(kernel: &Kernel, checked: Checked, language: Language) -> KernelCheck {
+    fn new(named: Named, checked: Checked, language: Language) -> KernelCheck {
+        let kernel = named.any();
         KernelCheck {
-            kernel: kernel.name,
+            kernel: named.name(),
             title: kernel.title,
             block: kernel.block,
-            advice: advice_on_all(&checked.problems, kernel.block, language),
+            advice: advice_on_all(&checked.problems, language),
             passed: checked.passed(),
             checked,
         }
     }
 
+    /// A product that was watched: its sizes and what is special about it.
+    fn case_text(&self, case: &Case, language: Language) -> String {
+        let Case { kernel, shape, splits, beta } = case;
+        let mut special = Vec::new();
+        if kernel.name != self.kernel {
+            special.push(kernel.name.to_owned());
+        }
+        if *beta != 0.0 {
+            special.push("+ C".to_owned());
+        }
+        if *splits > 1 {
+            special.push(
+                language.choose(
+                    format!("K in {splits} parts, and reduce"),
+                    format!("K 分成 {splits} 段，再由 reduce 相加"),
+                ),
+            );
+        }
+        let special = if special.is_empty() { String::new() } else { format!(" ({})", special.join("; ")) };
+        format!("{}{special}", table::times(shape))
+    }
+
     fn text(&self, language: Language) -> String {
         let say = |english: &str, chinese: &str| language.choose(english, chinese).to_owned();
-        let Checked { shapes, blocks, threads, problems, verification, .. } = &self.checked;
-        let shapes = shapes.iter().map(|shape| table::times(shape)).collect::<Vec<_>>().join(", ");
+        let Checked { cases, blocks, threads, problems, verification, .. } = &self.checked;
+        let shapes = cases.iter().map(|case| self.case_text(case, language)).collect::<Vec<_>>().join(", ");
         let mut facts = vec![
             (say("kernel", "核函数"), format!("{}: {}", self.kernel, self.title)),
             (
@@ -75,7 +98,7 @@ impl KernelCheck {
             ),
         ];
         if let Some(verification) = verification {
-            let worst = verification.worst.map(|(row, column)| format!("C[{row}, {column}]")).unwrap_or_default();
+            let worst = verification.worst_element().unwrap_or_default();
             let elements = verification.elements;
             let text = match (verification.wrong, language) {
                 (1.., Language::En) if self.checked.was_stopped() => "not complete: the kernel was stopped".to_owned(),
@@ -141,7 +164,10 @@ fn event_row(event: &Event, element: Option<&str>, language: Language) -> Vec<St
     let [bx, by, bz] = event.block;
     let [x, y, z] = event.thread;
     let place = match &event.source {
-        Some(source) => source.to_string(),
+        Some(source) => {
+            let near = |near: &SourceLocation| language.choose(format!(", near {near}"), format!("，在 {near} 附近"));
+            format!("{source}{}", event.near.as_ref().map(near).unwrap_or_default())
+        }
         None => format!("PTX:{}", event.ptx_line),
     };
     let accesses = !matches!(event.act, Act::Waits | Act::Executes);
@@ -238,10 +264,10 @@ fn title(problem: &Problem, language: Language) -> String {
 }
 
 /// One sentence on each of several problems.
-fn advice_on_all(problems: &[Problem], block: [u32; 3], language: Language) -> Vec<String> {
+fn advice_on_all(problems: &[Problem], language: Language) -> Vec<String> {
     let barriers = problems.iter().any(|problem| problem.kind.is_about_barriers());
     let all = problems.iter().map(|problem| {
-        let mut advice = advice(problem, block, language);
+        let mut advice = advice(problem, language);
         if barriers && !problem.kind.is_about_barriers() {
             advice.push_str(
                 language.choose(" (This may follow from the barriers above.)", "（这可能是上述屏障问题的后果。）"),
@@ -308,7 +334,7 @@ fn advice_on_copies(problem: &Problem, first: &str, second: &str, language: Lang
 }
 
 /// One sentence on what is missing or to be changed.
-pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> String {
+pub(super) fn advice(problem: &Problem, language: Language) -> String {
     use ProblemKind::*;
     let line = |event: &Event| match &event.source {
         Some(source) => language.choose(format!("line {}", source.line), format!("第 {} 行", source.line)),
@@ -316,7 +342,7 @@ pub(super) fn advice(problem: &Problem, block: [u32; 3], language: Language) -> 
     };
     let first = line(&problem.first);
     let second = problem.second.as_ref().map_or_else(|| first.clone(), line);
-    let warp = if problem.within_a_warp(block) {
+    let warp = if problem.within_a_warp() {
         language.choose(
             " The two threads are in one warp, but nothing keeps a warp's threads in step either.",
             "这两个线程虽在同一个 warp 内，但 warp 内的线程也不保证同步前进。",

@@ -47,7 +47,7 @@ pub struct Reward {
 
 impl ExerciseReport {
     /// The report on a verdict about `source`, with a hint if wanted.
-    pub fn new(verdict: Verdict, source: &str, hint: bool, block: [u32; 3], language: Language) -> ExerciseReport {
+    pub fn new(verdict: Verdict, source: &str, hint: bool, language: Language) -> ExerciseReport {
         let todo = verdict.todo();
         ExerciseReport {
             todo,
@@ -56,7 +56,7 @@ impl ExerciseReport {
                 Verdict::Other { todo: None, problem } => problem.first.source.as_ref().map(|at| at.line as usize),
                 _ => todo.and_then(|todo| page::todo_line(source, todo)),
             },
-            text: verdict_text(&verdict, block, language),
+            text: verdict_text(&verdict, language),
             hint: hint.then(|| hint_text(&verdict, language)),
             reward: None,
             passed: verdict.is_right(),
@@ -118,12 +118,12 @@ fn target_text(target: &Target) -> String {
     format!("{}[{} * TILE + {}]", target.array, target.row, target.column)
 }
 
-fn verdict_text(verdict: &Verdict, block: [u32; 3], language: Language) -> String {
+fn verdict_text(verdict: &Verdict, language: Language) -> String {
     let problem = verdict.problem().map(|problem| {
         let advice = match verdict {
             // The advice would be the solution.
             Verdict::FirstBarrierMissing { .. } | Verdict::SecondBarrierMissing { .. } => String::new(),
-            _ => check::advice(problem, block, language),
+            _ => check::advice(problem, language),
         };
         check::problem_text(1, problem, &advice, language).trim_end().trim_start_matches("1. ").to_owned()
     });

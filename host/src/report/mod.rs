@@ -13,6 +13,7 @@ mod tune;
 use std::borrow::Cow;
 
 use gpu_kernels::Kernel;
+use production_kernels::Family;
 use serde::Serialize;
 
 use crate::device::{DeviceInfo, DeviceKind};
@@ -74,12 +75,60 @@ impl KernelRow {
     }
 }
 
-/// All kernels, in reading order.
+/// One family of production kernels of [`KernelList`].
 #[derive(Debug, Serialize)]
-#[serde(transparent)]
+pub struct FamilyRow {
+    /// Its name.
+    pub name: &'static str,
+    /// Rows and columns of C that a block computes, and steps of the inner dimension between loads.
+    pub tile: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Warps that share a part of the tile, each with its part of K.
+    pub slices: u32,
+    /// The most shared memory that one of its kernels takes per block, in bytes.
+    pub shared_bytes: u32,
+    /// The compute capability it needs, such as "8.0".
+    pub compute_capability: String,
+    /// The names of its kernels.
+    pub kernels: Vec<&'static str>,
+}
+
+impl FamilyRow {
+    /// The facts of `family`.
+    pub fn new(family: &Family) -> FamilyRow {
+        let any = KernelRow::new(&family.kernels[0]);
+        FamilyRow {
+            name: family.name,
+            tile: any.tile,
+            threads: family.threads,
+            slices: family.slices,
+            shared_bytes: family.kernels.iter().map(Kernel::shared_bytes_per_block).max().unwrap_or(0),
+            compute_capability: any.compute_capability,
+            kernels: family.kernels.iter().map(|kernel| kernel.name).collect(),
+        }
+    }
+
+    /// What its kernels are called: what is common, and the endings.
+    fn kernels_text(&self) -> String {
+        let ending = |name: &&str| name.rsplit_once('_').map_or(String::new(), |(_, ending)| ending.to_owned());
+        let stem = self.kernels.first().and_then(|name| name.rsplit_once('_')).map_or("", |(stem, _)| stem);
+        format!("{stem}_ {}", self.kernels.iter().map(ending).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// What the letters at the end of a production kernel's name say.
+const WAYS: &str = "The letters say how a kernel copies A and B: k along K, where that is contiguous; v and w across K, v 16 bytes \
+                    at a time from rows at multiples of 16 bytes, w word by word. By the family's name the kernel is taken \
+                    that suits the matrices.";
+
+/// All kernels.
+#[derive(Debug, Serialize)]
 pub struct KernelList {
-    /// One row per kernel.
+    /// One row per kernel of the book, in reading order.
     pub kernels: Vec<KernelRow>,
+    /// One row per family of production kernels, from the largest tile to the smallest.
+    pub families: Vec<FamilyRow>,
 }
 
 impl Report for KernelList {
@@ -98,7 +147,30 @@ impl Report for KernelList {
                 kernel.compute_capability.clone(),
             ]
         });
-        table::columns([headers].into_iter().chain(rows))
+        let book = table::columns([headers].into_iter().chain(rows));
+        let headers = [
+            "production kernels",
+            "tile m x n x k",
+            "threads",
+            "slices",
+            "shared bytes",
+            "needs compute capability",
+            "each kernel by name",
+        ];
+        let headers = headers.map(str::to_owned).to_vec();
+        let rows = self.families.iter().map(|family| {
+            vec![
+                family.name.to_owned(),
+                table::times(&family.tile),
+                family.threads.to_string(),
+                family.slices.to_string(),
+                family.shared_bytes.to_string(),
+                family.compute_capability.clone(),
+                family.kernels_text(),
+            ]
+        });
+        let production = table::columns([headers].into_iter().chain(rows));
+        format!("{book}\n\n{production}\n\n{WAYS}")
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use gpu_kernels::LaunchShape;
+use gpu_kernels::{LaunchShape, Signature};
+use ndarray::Dimension;
 use serde::Serialize;
 
 use super::{Report, table};
@@ -24,12 +25,16 @@ pub struct Formula {
     pub transpose_a: bool,
     /// Whether op(B) is B's.
     pub transpose_b: bool,
+    /// How many products, if it is a batch.
+    pub batch: Option<usize>,
+    /// "A" or "B" if it is one matrix for all products of a batch.
+    pub shared: Option<&'static str>,
 }
 
 impl Default for Formula {
     /// C = A B.
     fn default() -> Formula {
-        Formula { alpha: 1.0, beta: 0.0, transpose_a: false, transpose_b: false }
+        Formula { alpha: 1.0, beta: 0.0, transpose_a: false, transpose_b: false, batch: None, shared: None }
     }
 }
 
@@ -71,13 +76,17 @@ pub struct ProductReport {
 
 impl ProductReport {
     /// Gathers the facts of a product with inner dimension `k`.
-    pub fn new(
+    pub fn new<D: Dimension>(
         device: &DeviceInfo,
-        product: &TimedProduct,
+        product: &TimedProduct<D>,
         k: usize,
         verification: Option<Verification>,
     ) -> ProductReport {
-        let (m, n) = product.c.dim();
+        let sizes = product.c.shape();
+        let (batch, m, n) = match *sizes {
+            [batch, m, n] => (batch, m, n),
+            _ => (1, sizes[0], sizes[1]),
+        };
         let Plan { kernel, splits, .. } = product.plan;
         let shape = (kernel.launch_shape)(m, n, k).filter(|_| product.launches > 0);
         ProductReport {
@@ -89,7 +98,11 @@ impl ProductReport {
             device: device.clone(),
             simulated: device.kind == DeviceKind::Simulator,
             formula: Formula::default(),
-            grid: shape.map(|LaunchShape { grid: [x, y, z], .. }| [x, y * splits, z]),
+            grid: shape.map(|LaunchShape { grid: [x, y, z], .. }| match kernel.signature {
+                // Others are launched for each product of a batch.
+                Signature::Plain => [x, y, z],
+                Signature::Call => [x, splits, u32::try_from(batch).unwrap_or(u32::MAX)],
+            }),
             block: kernel.block,
             shared_bytes: kernel.shared_bytes + shape.map_or(0, |shape| shape.dynamic_shared_bytes),
             seconds: product.time.as_secs_f64(),
@@ -106,7 +119,7 @@ impl ProductReport {
 
     /// The formula with the sizes of what it says.
     fn formula(&self) -> String {
-        let ProductReport { m, n, k, formula: Formula { alpha, beta, transpose_a, transpose_b }, .. } = *self;
+        let ProductReport { m, n, k, formula: Formula { alpha, beta, transpose_a, transpose_b, .. }, .. } = *self;
         let factor = |factor: f32| if factor == 1.0 { String::new() } else { format!("{factor} ") };
         let operand = |name: &str, transposed: bool, rows: usize, columns: usize| {
             if transposed {
@@ -126,11 +139,12 @@ impl ProductReport {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![
-            ("kernel", format!("{}: {}", self.kernel, self.title)),
-            ("product", self.formula()),
-            ("ran on", self.device.name.clone()),
-        ];
+        let mut facts = vec![("kernel", format!("{}: {}", self.kernel, self.title)), ("product", self.formula())];
+        if let Some(batch) = self.formula.batch {
+            let shared = self.formula.shared.map_or(String::new(), |name| format!(", the same {name} for all"));
+            facts.push(("batch", format!("{batch} products{shared}")));
+        }
+        facts.push(("ran on", self.device.name.clone()));
         facts.extend(
             self.device
                 .detail
@@ -190,8 +204,8 @@ fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static st
             ),
         ),
     ];
-    if let (1.., Some((row, column))) = (wrong, verification.worst) {
-        facts.push(("wrong", format!("{wrong} elements; the worst is C[{row}, {column}]")));
+    if let (1.., Some(worst)) = (wrong, verification.worst_element()) {
+        facts.push(("wrong", format!("{wrong} elements; the worst is {worst}")));
         if max_difference.is_nan() {
             let hint = "NaN or infinity where the product is finite (or the reverse): memory that nobody wrote was read, or an element was not written";
             facts.push(("", hint.to_owned()));

@@ -122,7 +122,7 @@ impl TuningFacts {
 
 impl TuneReport {
     /// The report on what was done and what is known.
-    pub fn new(act: TuneAct, file: Option<PathBuf>, known: Vec<TuneFile>) -> TuneReport {
+    pub fn new(act: TuneAct, file: Option<PathBuf>, known: impl IntoIterator<Item = TuneFile>) -> TuneReport {
         TuneReport { act, file, tunings: known.into_iter().map(TuningFacts::new).collect() }
     }
 

@@ -8,14 +8,14 @@
 use std::{collections::HashMap, path::PathBuf};
 
 use gpu_kernels::{Kernel, Signature};
-use production_kernels::FAMILIES;
 
 use super::{
     class::Class,
-    file::{self, Key, TuneFile, TuneFileError, Winner},
+    file::{self, Key, TuneFile, TuneFileError},
 };
 use crate::{
     device::{DeviceInfo, Machine},
+    kernels::{self, Named},
     plan::{self, Plan, Problem, model},
 };
 
@@ -58,28 +58,26 @@ impl Tuned {
     /// What is known of a device: the user's tuning from the folder that [`file::folder`] says, else one that came with this
     /// build for a GPU of that name, whatever its driver.
     pub fn for_device(device: &DeviceInfo) -> Tuned {
-        let Some(key) = Key::new(device) else { return Tuned::none() };
-        let load = || {
-            let folder = file::folder()?;
-            Ok((TuneFile::load(&folder, &key)?, folder.join(key.file_name())))
+        Key::new(device).map_or_else(Tuned::none, |key| Tuned::for_key(&key, file::folder(), SHIPPED))
+    }
+
+    /// What is known for a key: the tuning in `folder`, else one of those `shipped`.
+    fn for_key(key: &Key, folder: Result<PathBuf, TuneFileError>, shipped: &[&str]) -> Tuned {
+        let own = folder.and_then(|folder| Ok((TuneFile::load(&folder, key)?, folder.join(key.file_name()))));
+        let shipped = || match of_gpu(shipped, key) {
+            Some(file) => Tuned { origin: Origin::Shipped, ..Tuned::of_file(&file) },
+            None => Tuned::none(),
         };
-        match load() {
+        match own {
             Ok((file, path)) => Tuned { origin: Origin::File(path), ..Tuned::of_file(&file) },
-            Err(TuneFileError::Missing { .. } | TuneFileError::NoFolder) => Tuned::shipped(&key),
-            Err(error) => Tuned { ignored: Some(error.to_string()), ..Tuned::shipped(&key) },
+            Err(TuneFileError::Missing { .. } | TuneFileError::NoFolder) => shipped(),
+            Err(error) => Tuned { ignored: Some(error.to_string()), ..shipped() },
         }
     }
 
-    fn shipped(key: &Key) -> Tuned {
-        shipped_for(key)
-            .first()
-            .map_or_else(Tuned::none, |file| Tuned { origin: Origin::Shipped, ..Tuned::of_file(file) })
-    }
-
-    /// The winners that this build has; those that the model would choose anyway say nothing.
+    /// The winners that this build has.
     fn of_file(file: &TuneFile) -> Tuned {
-        let differs = |winner: &&Winner| winner.kernel != winner.model || winner.splits != winner.model_splits;
-        let winners = file.winners.iter().filter(differs).filter_map(|winner| {
+        let winners = file.winners.iter().filter_map(|winner| {
             let plan = Plan { kernel: kernel(&winner.kernel)?, splits: winner.splits, group: winner.group };
             Some((winner.class, plan))
         });
@@ -91,10 +89,18 @@ impl Tuned {
         if self.winners.is_empty() || problem.batch != 1 {
             return own;
         }
-        let Some(&winner) = self.winners.get(&Class::of(problem)) else { return own };
+        let class = Class::of(problem);
+        let Some(&winner) = self.winners.get(&class) else { return own };
         let winner = Plan { kernel: plan::suitable(winner.kernel, problem.a, problem.b), ..winner };
-        if *problem == Class::of(problem).problem() {
+        let middle = class.problem();
+        if *problem == middle {
             return winner;
+        }
+        // Where the model is right in the middle of the class it knows the rest better. (It may be another one than that which
+        // the file has the choices of: that model has been fitted anew since changes neither kernels nor times.)
+        let models = plan::plan(&middle, machine);
+        if (models.kernel.name, models.splits) == (winner.kernel.name, winner.splits) {
+            return own;
         }
         let estimate = |plan: &Plan| model::seconds(plan, problem, machine);
         let Some((best, seconds)) = model::best_with(winner.kernel, problem, machine, winner.group) else {
@@ -107,21 +113,23 @@ impl Tuned {
         if is_trusted { plan } else { own }
     }
 
-    /// Classes whose winner isn't the model's choice.
+    /// Classes that are known.
     pub fn len(&self) -> usize {
         self.winners.len()
     }
 
-    /// Whether there is no such class.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.winners.is_empty()
     }
 }
 
-/// The kernel of that name, of the book or a production kernel.
+/// The one kernel of that name, of the book or a production kernel.
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
-    let production = || FAMILIES.iter().flat_map(|family| family.kernels).find(|kernel| kernel.name == name);
-    plan::by_name(name).ok().or_else(production)
+    match kernels::by_name(name) {
+        Ok(Named::Kernel(kernel)) => Some(kernel),
+        Ok(Named::Family(_)) | Err(_) => None,
+    }
 }
 
 /// The tunings that come with this build.
@@ -130,14 +138,19 @@ pub fn shipped() -> Vec<TuneFile> {
 }
 
 /// The one of them for a GPU, if there is one.
-pub fn shipped_for(key: &Key) -> Vec<TuneFile> {
-    shipped().into_iter().filter(|file| file.key.gpu == key.gpu).take(1).collect()
+pub fn shipped_for(key: &Key) -> Option<TuneFile> {
+    of_gpu(SHIPPED, key)
+}
+
+/// The first of some tunings that is for a GPU of that name.
+fn of_gpu(texts: &[&str], key: &Key) -> Option<TuneFile> {
+    texts.iter().filter_map(|text| TuneFile::parse(text).ok()).find(|file| file.key.gpu == key.gpu)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tune::class::Way;
+    use crate::tune::{class::Way, file::Winner};
 
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
     const LARGE: &str = "pipelined_128x256x16_kv";
@@ -160,11 +173,18 @@ mod tests {
         }
     }
 
-    fn tuned(winners: impl IntoIterator<Item = Winner>) -> Tuned {
-        let key = Key { gpu: String::new(), driver: String::new(), build: String::new() };
+    fn key(gpu: &str, driver: &str) -> Key {
+        Key { gpu: gpu.to_owned(), driver: driver.to_owned(), build: "a build".to_owned() }
+    }
+
+    fn file(key: Key, winners: impl IntoIterator<Item = Winner>) -> TuneFile {
         let mut file = TuneFile::new(key);
         winners.into_iter().for_each(|winner| file.put(winner));
-        Tuned::of_file(&file)
+        file
+    }
+
+    fn tuned(winners: impl IntoIterator<Item = Winner>) -> Tuned {
+        Tuned::of_file(&file(key("", ""), winners))
     }
 
     fn planned(tuned: &Tuned, problem: &Problem) -> (&'static str, u32) {
@@ -175,8 +195,7 @@ mod tests {
 
     #[test]
     fn a_product_of_a_class_is_planned_as_what_won_it_and_one_of_another_class_as_the_model_has_it() {
-        let tuned =
-            tuned([winner(1024, SMALL, LARGE), winner(2048, LARGE, LARGE), winner(256, "of another build", LARGE)]);
+        let tuned = tuned([winner(1024, SMALL, LARGE), winner(256, "of another build", LARGE)]);
         assert_eq!(tuned.len(), 1);
         assert_eq!(planned(&tuned, &class(1024).problem()), (SMALL, 2));
         for other in [class(2048), class(256), class(512), Class { b: Way::AlongK, ..class(1024) }] {
@@ -190,11 +209,54 @@ mod tests {
     #[test]
     fn where_the_winner_would_leave_multiprocessors_idle_the_models_choice_stays() {
         let class = Class { k: 64, ..class(4096) };
-        let tuned = tuned([Winner { class, splits: 1, ..winner(4096, LARGE, SMALL) }]);
+        let tuned = tuned([Winner { class, ..winner(4096, LARGE, SMALL) }]);
         let of = |m| planned(&tuned, &Problem { m, ..class.problem() }).0;
         // 32 x 4 tiles for 132 multiprocessors, and then 34 x 4, which takes a second round.
         assert_eq!(of(4000), LARGE);
         assert_eq!(of(4300), "pipelined_64x128x16_kv");
+    }
+
+    #[test]
+    fn where_the_model_is_right_in_the_middle_of_a_class_it_chooses_for_the_rest() {
+        let models = plan::plan(&class(4096).problem(), H200);
+        let won = |kernel: &str, splits| {
+            tuned([Winner { splits, ..winner(4096, kernel, "whatever the model of that day chose") }])
+        };
+        let (same, other) = (won(models.kernel.name, models.splits), won(LARGE, models.splits + 1));
+        let near = Problem { m: 4000, ..class(4096).problem() };
+        assert_eq!(planned(&same, &class(4096).problem()), (models.kernel.name, models.splits));
+        assert_eq!(planned(&same, &near), ("pipelined_64x128x16_kv", 1));
+        assert_eq!(planned(&other, &class(4096).problem()), (LARGE, models.splits + 1));
+    }
+
+    #[test]
+    fn the_users_own_tuning_comes_first_then_one_that_ships_for_the_gpu_whatever_the_driver() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = |key: &Key, shipped: &[&str]| Tuned::for_key(key, Ok(folder.path().to_owned()), shipped);
+        let [theirs, ours] = [("a GPU", "of yesterday"), ("another GPU", "of today")].map(|(gpu, driver)| {
+            let own = winner(1024, SMALL, LARGE);
+            file(key(gpu, driver), [own]).text()
+        });
+        let shipped = ["no tuning", ours.as_str(), theirs.as_str()];
+        let today = key("a GPU", "of today");
+
+        assert_eq!(known(&today, &[]).origin, Origin::None);
+        assert_eq!(known(&key("a third GPU", "of today"), &shipped).origin, Origin::None);
+        let without = Tuned::for_key(&today, Err(TuneFileError::NoFolder), &shipped);
+        for tuned in [known(&today, &shipped), without] {
+            assert_eq!((&tuned.origin, tuned.len(), &tuned.ignored), (&Origin::Shipped, 1, &None));
+            assert_eq!(planned(&tuned, &class(1024).problem()), (SMALL, 2));
+        }
+
+        let path = file(today.clone(), [winner(1024, LARGE, SMALL)]).save(folder.path()).unwrap();
+        let own = known(&today, &shipped);
+        assert_eq!((&own.origin, &own.ignored), (&Origin::File(path.clone()), &None));
+        assert_eq!(planned(&own, &class(1024).problem()), (LARGE, 2));
+
+        std::fs::write(&path, "{").unwrap();
+        let corrupt = known(&today, &shipped);
+        assert_eq!(corrupt.origin, Origin::Shipped);
+        assert!(corrupt.ignored.unwrap().contains("no tuning of this program's"));
     }
 
     #[test]
