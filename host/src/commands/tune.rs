@@ -41,12 +41,12 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
             Ok(()) => Ok(TuneReport::new(
                 TuneAct::Reset { removed: true },
                 Some(path),
-                tuned::shipped_for(&key).into_iter().collect(),
+                tuned::shipped_for(&key),
             )),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TuneReport::new(
                 TuneAct::Reset { removed: false },
                 Some(path),
-                tuned::shipped_for(&key).into_iter().collect(),
+                tuned::shipped_for(&key),
             )),
             Err(error) => Err(error).with_context(|| format!("{} can't be removed", path.display())),
         };
@@ -55,7 +55,7 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
         return match TuneFile::load(&folder, &key) {
             Ok(file) => Ok(TuneReport::new(TuneAct::Shown, Some(path), [file])),
             Err(TuneFileError::Missing { .. }) => {
-                Ok(TuneReport::new(TuneAct::Shown, Some(path), tuned::shipped_for(&key).into_iter().collect()))
+                Ok(TuneReport::new(TuneAct::Shown, Some(path), tuned::shipped_for(&key)))
             }
             Err(error) => Err(error.into()),
         };
