@@ -153,7 +153,7 @@ fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
     };
     refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16");
     refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
-    refuses(&["--precision", "bf16", "--kernel", "128x128x16"], "'128x128x16' computes in f32");
+    refuses(&["--precision", "bf16", "--kernel", "128x256x16"], "'128x256x16' computes in f32");
     refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
     refuses(&["--precision", "bf16", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
 }

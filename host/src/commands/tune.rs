@@ -38,16 +38,10 @@ pub fn run(arguments: &TuneArguments, common: Common) -> anyhow::Result<TuneRepo
     let path = folder.join(key.file_name());
     if arguments.reset {
         return match std::fs::remove_file(&path) {
-            Ok(()) => Ok(TuneReport::new(
-                TuneAct::Reset { removed: true },
-                Some(path),
-                tuned::shipped_for(&key),
-            )),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TuneReport::new(
-                TuneAct::Reset { removed: false },
-                Some(path),
-                tuned::shipped_for(&key),
-            )),
+            Ok(()) => Ok(TuneReport::new(TuneAct::Reset { removed: true }, Some(path), tuned::shipped_for(&key))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Ok(TuneReport::new(TuneAct::Reset { removed: false }, Some(path), tuned::shipped_for(&key)))
+            }
             Err(error) => Err(error).with_context(|| format!("{} can't be removed", path.display())),
         };
     }

@@ -152,7 +152,7 @@ mod tests {
     fn what_is_uploaded_is_what_rounding_says() {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
         // Halfway between two numbers of bf16, to even; beyond the largest; smaller than the smallest; none.
-        let numbers = [1.0, 1.00390625, 1.01171875, 3.4e38, -1e-42, 0.1, f32::INFINITY];
+        let numbers = [1.0, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3.4e38, -1e-42, 0.1, f32::INFINITY];
         for element in [ElementType::F32, ElementType::Bf16] {
             let expected = numbers.map(|number| nearest(element, number));
             assert_eq!(FactorBuffer::upload(&device, element, &numbers).unwrap().download().unwrap(), expected);
