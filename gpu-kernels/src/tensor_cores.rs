@@ -332,8 +332,7 @@ impl<const ALIGNED: bool> Copies<ALIGNED> {
                 copy_vector_or_zeros(to, from as u64, if inside { CHUNK_BYTES } else { 0 });
             } else {
                 let is_inside = |i: usize| inside && i < self.columns;
-                let element =
-                    |i: usize| if is_inside(i) { load_global_half(from.wrapping_add(i) as u64) } else { 0 };
+                let element = |i: usize| if is_inside(i) { load_global_half(from.wrapping_add(i) as u64) } else { 0 };
                 store_chunk(to, element);
             }
         }
