@@ -70,9 +70,10 @@ pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
     match family_of(kernel) {
         None if along_k => Order::Ascending,
         None => Order::Any,
-        Some((family, _)) if family.slices == 1 && splits <= 1 => Order::Ascending,
+        Some((family, _)) if family.slices == 1 && splits <= 1 && k <= family.longest_sum as usize => Order::Ascending,
         Some((family, _)) => {
-            // Each slice has its share of every tile; then the slices are added up, then the splits.
+            // Each slice has its share of every tile; then the slices are added up, then the splits. That long sums are made
+            // in parts takes additions away.
             let (step, slices, splits) = (family.tile.k as usize, family.slices as usize, splits.max(1) as usize);
             let tiles = k.div_ceil(splits).div_ceil(step) + 1;
             Order::Parts(tiles * step.div_ceil(slices) + slices + splits)

@@ -22,6 +22,8 @@ pub struct Family {
     pub threads: u32,
     /// Warps that share a warp tile.
     pub slices: u32,
+    /// The most products that a sum takes before it is added to others, of the kernel that has the least.
+    pub longest_sum: u32,
     /// Blocks that a multiprocessor is to have registers for.
     pub blocks: u32,
     /// Its kernels, one for each pair of [`WAYS`].
@@ -60,14 +62,15 @@ macro_rules! shapes {
             tile $tile_m:literal x $tile_n:literal x $tile_k:literal,
             warps $warps_m:literal x $warps_n:literal, slices $slices:literal, lanes $lanes_m:literal,
             stages $stages:literal, barrier $barrier:expr, row_order $row_order:literal,
-            copies $first:literal $steps:literal $between:literal, blocks $blocks:literal;
-            $($entry:ident: $a:ident $b:ident,)+;
+            copies $first:literal $steps:literal $between:literal, sums $longest:literal, blocks $blocks:literal;
+            $($entry:ident: $a:ident $b:ident $({ $($what:ident: $value:literal),+ })?,)+;
     )+) => {
         $(
             $(#[$documentation])*
             pub struct $shape;
 
             impl Shape for $shape {
+                type Base = Self;
                 const TILE_M: usize = $tile_m;
                 const TILE_N: usize = $tile_n;
                 const TILE_K: usize = $tile_k;
@@ -81,6 +84,7 @@ macro_rules! shapes {
                 const FIRST_COPIES: usize = $first;
                 const COPYING_STEPS: usize = $steps;
                 const BETWEEN_COPIES: usize = $between;
+                const LONGEST_SUM: usize = $longest;
             }
 
             impl $shape {
@@ -90,6 +94,7 @@ macro_rules! shapes {
                     tile: Tile { m: $tile_m, n: $tile_n, k: $tile_k },
                     threads: Self::THREADS as u32,
                     slices: $slices,
+                    longest_sum: $longest,
                     blocks: $blocks,
                     kernels: &[$(Self::kernel(stringify!($entry), |m, n, _| Self::grid::<$a, $b>(m, n))),+],
                 };
@@ -135,8 +140,13 @@ macro_rules! shapes {
                 /// As for [`product`], with the shape and the ways of copying of this kernel.
                 #[kernel]
                 pub unsafe fn $entry(call: Call) {
+                    struct Own;
+                    impl Shape for Own {
+                        type Base = $shape;
+                        $($(const $what: usize = $value;)+)?
+                    }
                     product::<
-                        $shape,
+                        Own,
                         $a,
                         $b,
                         { $tile_m / $warps_m / $lanes_m },
@@ -161,11 +171,12 @@ shapes! {
     /// For large products: 16 x 8 outputs for each of 256 threads, one block in a multiprocessor.
     Tile128x256x16 "128x256x16":
         tile 128 x 256 x 16, warps 2 x 4, slices 1, lanes 4,
-        stages 3, barrier Barrier::Halves { arrive: 10, wait: 14 }, row_order 3,
-        copies 1 2 2, blocks 1;
-        pipelined_128x256x16_kv: AlongK Vectors,
+        stages 3, barrier Barrier::Halves { arrive: 10, wait: 13 }, row_order 9,
+        copies 0 2 4, sums 2048, blocks 1;
+        pipelined_128x256x16_kv: AlongK Vectors
+            { ROW_ORDER: 11, FIRST_COPIES: 1, BETWEEN_COPIES: 2, LONGEST_SUM: 8192 },
         pipelined_128x256x16_kw: AlongK Words,
-        pipelined_128x256x16_kk: AlongK AlongK,
+        pipelined_128x256x16_kk: AlongK AlongK { LONGEST_SUM: 8192 },
         pipelined_128x256x16_vv: Vectors Vectors,
         pipelined_128x256x16_ww: Words Words,
         pipelined_128x256x16_vk: Vectors AlongK,
@@ -174,21 +185,21 @@ shapes! {
     /// For products of about 1024: two slices of K make eight warps of a tile for four.
     Tile64x128x16x2 "64x128x16x2":
         tile 64 x 128 x 16, warps 2 x 2, slices 2, lanes 4,
-        stages 3, barrier Barrier::Whole { step: 6 }, row_order 0,
-        copies 0 1 1, blocks 1;
+        stages 3, barrier Barrier::Whole { step: 6 }, row_order 4,
+        copies 0 1 1, sums 256, blocks 1;
         pipelined_64x128x16x2_kv: AlongK Vectors,
         pipelined_64x128x16x2_kw: AlongK Words,
         pipelined_64x128x16x2_kk: AlongK AlongK,
         pipelined_64x128x16x2_vv: Vectors Vectors,
         pipelined_64x128x16x2_ww: Words Words,
-        pipelined_64x128x16x2_vk: Vectors AlongK,
+        pipelined_64x128x16x2_vk: Vectors AlongK { ROW_ORDER: 1, FIRST_COPIES: 1 },
         pipelined_64x128x16x2_wk: Words AlongK,;
 
     /// For a short K and for batches: three small blocks in a multiprocessor hide each other's beginnings and ends.
     Tile64x128x16 "64x128x16":
         tile 64 x 128 x 16, warps 2 x 2, slices 1, lanes 4,
         stages 2, barrier Barrier::Whole { step: 14 }, row_order 0,
-        copies 1 2 2, blocks 3;
+        copies 1 2 2, sums 832, blocks 3;
         pipelined_64x128x16_kv: AlongK Vectors,
         pipelined_64x128x16_kw: AlongK Words,
         pipelined_64x128x16_kk: AlongK AlongK,
@@ -197,11 +208,24 @@ shapes! {
         pipelined_64x128x16_vk: Vectors AlongK,
         pipelined_64x128x16_wk: Words AlongK,;
 
+    /// The same on end, for a C with a few more than 64, 192, ... columns.
+    Tile128x64x16 "128x64x16":
+        tile 128 x 64 x 16, warps 2 x 2, slices 1, lanes 8,
+        stages 2, barrier Barrier::Whole { step: 14 }, row_order 0,
+        copies 1 2 2, sums 832, blocks 3;
+        pipelined_128x64x16_kv: AlongK Vectors,
+        pipelined_128x64x16_kw: AlongK Words,
+        pipelined_128x64x16_kk: AlongK AlongK,
+        pipelined_128x64x16_vv: Vectors Vectors,
+        pipelined_128x64x16_ww: Words Words,
+        pipelined_128x64x16_vk: Vectors AlongK,
+        pipelined_128x64x16_wk: Words AlongK,;
+
     /// For batches of small products.
     Tile64x64x16 "64x64x16":
         tile 64 x 64 x 16, warps 2 x 2, slices 1, lanes 4,
         stages 2, barrier Barrier::Whole { step: 14 }, row_order 0,
-        copies 0 2 2, blocks 4;
+        copies 0 2 2, sums 832, blocks 4;
         pipelined_64x64x16_kv: AlongK Vectors,
         pipelined_64x64x16_kw: AlongK Words,
         pipelined_64x64x16_kk: AlongK AlongK,
@@ -214,7 +238,7 @@ shapes! {
     Tile64x64x32x4 "64x64x32x4":
         tile 64 x 64 x 32, warps 2 x 1, slices 4, lanes 4,
         stages 3, barrier Barrier::Whole { step: 6 }, row_order 0,
-        copies 1 1 1, blocks 1;
+        copies 1 1 1, sums 256, blocks 1;
         pipelined_64x64x32x4_kv: AlongK Vectors,
         pipelined_64x64x32x4_kw: AlongK Words,
         pipelined_64x64x32x4_kk: AlongK AlongK,
@@ -227,7 +251,7 @@ shapes! {
     Tile32x64x64x8 "32x64x64x8":
         tile 32 x 64 x 64, warps 1 x 1, slices 8, lanes 4,
         stages 3, barrier Barrier::Whole { step: 6 }, row_order 0,
-        copies 0 4 1, blocks 1;
+        copies 0 4 1, sums 256, blocks 1;
         pipelined_32x64x64x8_kv: AlongK Vectors,
         pipelined_32x64x64x8_kw: AlongK Words,
         pipelined_32x64x64x8_kk: AlongK AlongK,
@@ -240,7 +264,7 @@ shapes! {
     Tile64x32x64x8 "64x32x64x8":
         tile 64 x 32 x 64, warps 1 x 1, slices 8, lanes 8,
         stages 3, barrier Barrier::Whole { step: 6 }, row_order 0,
-        copies 0 4 1, blocks 1;
+        copies 0 4 1, sums 256, blocks 1;
         pipelined_64x32x64x8_kv: AlongK Vectors,
         pipelined_64x32x64x8_kw: AlongK Words,
         pipelined_64x32x64x8_kk: AlongK AlongK,
@@ -253,7 +277,7 @@ shapes! {
     Tile32x32x32x8 "32x32x32x8":
         tile 32 x 32 x 32, warps 1 x 1, slices 8, lanes 4,
         stages 3, barrier Barrier::Whole { step: 2 }, row_order 0,
-        copies 0 1 1, blocks 1;
+        copies 0 1 1, sums 256, blocks 1;
         pipelined_32x32x32x8_kv: AlongK Vectors,
         pipelined_32x32x32x8_kw: AlongK Words,
         pipelined_32x32x32x8_kk: AlongK AlongK,
@@ -266,7 +290,7 @@ shapes! {
     Tile16x32x32x8 "16x32x32x8":
         tile 16 x 32 x 32, warps 1 x 1, slices 8, lanes 4,
         stages 3, barrier Barrier::Whole { step: 2 }, row_order 0,
-        copies 0 1 1, blocks 1;
+        copies 0 1 1, sums 256, blocks 1;
         pipelined_16x32x32x8_kv: AlongK Vectors,
         pipelined_16x32x32x8_kw: AlongK Words,
         pipelined_16x32x32x8_kk: AlongK AlongK,
@@ -279,7 +303,7 @@ shapes! {
     Tile16x128x32x8 "16x128x32x8":
         tile 16 x 128 x 32, warps 1 x 1, slices 8, lanes 2,
         stages 4, barrier Barrier::Whole { step: 2 }, row_order 1,
-        copies 0 2 1, blocks 1;
+        copies 0 2 1, sums 256, blocks 1;
         pipelined_16x128x32x8_kv: AlongK Vectors,
         pipelined_16x128x32x8_kw: AlongK Words,
         pipelined_16x128x32x8_kk: AlongK AlongK,
@@ -292,7 +316,7 @@ shapes! {
     Tile16x256x32x4 "16x256x32x4":
         tile 16 x 256 x 32, warps 1 x 2, slices 4, lanes 2,
         stages 3, barrier Barrier::Whole { step: 6 }, row_order 1,
-        copies 0 2 1, blocks 1;
+        copies 0 2 1, sums 256, blocks 1;
         pipelined_16x256x32x4_kv: AlongK Vectors,
         pipelined_16x256x32x4_kw: AlongK Words,
         pipelined_16x256x32x4_kk: AlongK AlongK,
@@ -305,7 +329,7 @@ shapes! {
     Tile32x128x32x4 "32x128x32x4":
         tile 32 x 128 x 32, warps 1 x 2, slices 4, lanes 4,
         stages 4, barrier Barrier::Whole { step: 6 }, row_order 1,
-        copies 0 2 1, blocks 1;
+        copies 0 2 1, sums 256, blocks 1;
         pipelined_32x128x32x4_kv: AlongK Vectors,
         pipelined_32x128x32x4_kw: AlongK Words,
         pipelined_32x128x32x4_kk: AlongK AlongK,
@@ -318,7 +342,7 @@ shapes! {
     Tile128x16x32x8 "128x16x32x8":
         tile 128 x 16 x 32, warps 1 x 1, slices 8, lanes 16,
         stages 4, barrier Barrier::Whole { step: 2 }, row_order 1,
-        copies 0 2 1, blocks 1;
+        copies 0 2 1, sums 256, blocks 1;
         pipelined_128x16x32x8_kv: AlongK Vectors,
         pipelined_128x16x32x8_kw: AlongK Words,
         pipelined_128x16x32x8_kk: AlongK AlongK,
@@ -331,7 +355,7 @@ shapes! {
     Tile128x32x32x4 "128x32x32x4":
         tile 128 x 32 x 32, warps 2 x 1, slices 4, lanes 8,
         stages 4, barrier Barrier::Whole { step: 6 }, row_order 1,
-        copies 0 2 1, blocks 1;
+        copies 0 2 1, sums 256, blocks 1;
         pipelined_128x32x32x4_kv: AlongK Vectors,
         pipelined_128x32x32x4_kw: AlongK Words,
         pipelined_128x32x32x4_kk: AlongK AlongK,

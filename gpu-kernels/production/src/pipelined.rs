@@ -307,12 +307,26 @@ impl End {
     /// As for [`Output::store`].
     #[inline(always)]
     unsafe fn store<S: Shape, const ROWS: usize, const COLUMNS: usize>(&self, sums: &[[f32; COLUMNS]; ROWS]) {
-        for first in (0..ROWS * COLUMNS / 4).step_by(MOST_VECTORS) {
-            let mut values = [[0.0; 4]; MOST_VECTORS];
-            for v in 0..MOST_VECTORS {
+        // A thread with few sums has few registers.
+        if ROWS * COLUMNS <= 32 {
+            self.store_by::<S, ROWS, COLUMNS, 2>(sums);
+        } else {
+            self.store_by::<S, ROWS, COLUMNS, MOST_VECTORS>(sums);
+        }
+    }
+
+    /// Stores all sums, so many vectors at a time.
+    #[inline(always)]
+    unsafe fn store_by<S: Shape, const ROWS: usize, const COLUMNS: usize, const VECTORS: usize>(
+        &self,
+        sums: &[[f32; COLUMNS]; ROWS],
+    ) {
+        for first in (0..ROWS * COLUMNS / 4).step_by(VECTORS) {
+            let mut values = [[0.0; 4]; VECTORS];
+            for v in 0..VECTORS {
                 values[v] = self.output.scaled(four(sums, first + v));
             }
-            self.output.store::<S, MOST_VECTORS>(|v| self.at::<S, COLUMNS>((first + v) as u32), values);
+            self.output.store::<S, VECTORS>(|v| self.at::<S, COLUMNS>((first + v) as u32), values);
         }
     }
 

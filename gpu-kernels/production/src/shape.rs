@@ -6,44 +6,43 @@
 /// its slice of every step along K. The 32 lanes of a warp lie in `LANES_M` rows; each lane has the outputs that remain,
 /// a multiple of 4 both ways.
 pub trait Shape {
+    /// The shape that says what this one leaves open: a kernel's own differs from its family's in what makes the assembler
+    /// find a better order. A family's is its own base, and says everything.
+    type Base: Shape;
+
     /// Rows of C per block.
-    const TILE_M: usize;
+    const TILE_M: usize = Self::Base::TILE_M;
     /// Columns of C per block.
-    const TILE_N: usize;
+    const TILE_N: usize = Self::Base::TILE_N;
     /// Elements of the inner dimension that are in shared memory at a time, per stage.
-    const TILE_K: usize;
+    const TILE_K: usize = Self::Base::TILE_K;
     /// Warp tiles from top to bottom.
-    const WARPS_M: usize;
+    const WARPS_M: usize = Self::Base::WARPS_M;
     /// Warp tiles from left to right.
-    const WARPS_N: usize;
+    const WARPS_N: usize = Self::Base::WARPS_N;
     /// Warps for each warp tile.
-    const SLICES: usize;
+    const SLICES: usize = Self::Base::SLICES;
     /// Lanes of a warp from top to bottom of its tile.
-    const LANES_M: usize;
+    const LANES_M: usize = Self::Base::LANES_M;
     /// Pieces of A and B that shared memory has room for.
-    const STAGES: usize;
+    const STAGES: usize = Self::Base::STAGES;
     /// The barrier between two tiles, and at which step it stands.
-    const BARRIER: Barrier;
+    const BARRIER: Barrier = Self::Base::BARRIER;
     /// The order in which a thread goes through the rows of its outputs: r XOR this. What the assembler makes of the
     /// registers depends on it, and thereby how often two operands of a multiply-add want the same register bank.
-    const ROW_ORDER: usize;
+    const ROW_ORDER: usize = Self::Base::ROW_ORDER;
     /// The step in which the first copies for a later tile are asked for.
-    const FIRST_COPIES: usize;
+    const FIRST_COPIES: usize = Self::Base::FIRST_COPIES;
     /// How many steps ask for copies, each for an equal share. Every such step costs the assembler three instructions.
-    const COPYING_STEPS: usize;
+    const COPYING_STEPS: usize = Self::Base::COPYING_STEPS;
     /// From one step that asks for copies to the next.
-    const BETWEEN_COPIES: usize;
+    const BETWEEN_COPIES: usize = Self::Base::BETWEEN_COPIES;
 
     /// The most products that one sum takes before it is added to others, which keeps the error of long sums small.
     ///
     /// With slices there are registers to add it to. Without, the outputs have to be stored and read again, and the copies
-    /// begin anew: for 2 x 8 x 8 outputs per thread that takes 1.3 % of the time of 2048 products (H200), for fewer, with
-    /// several blocks in a multiprocessor, 3 % of that of 832.
-    const LONGEST_SUM: usize = match (Self::SLICES, Self::TILE_M * Self::TILE_N / Self::THREADS) {
-        (1, 128..) => 2048,
-        (1, _) => 832,
-        _ => 256,
-    };
+    /// begin anew: on an H200 that takes as long as 27 more products for each output.
+    const LONGEST_SUM: usize = Self::Base::LONGEST_SUM;
 
     /// Threads of a block.
     const THREADS: usize = 32 * Self::WARPS_M * Self::WARPS_N * Self::SLICES;
