@@ -8,7 +8,8 @@ use std::{
 };
 
 use assert_cmd::assert::Assert;
-use host::{kernels, matrix};
+use gpu_kernels::launch::ElementType;
+use host::{gemm::rounded, kernels, matrix};
 use ndarray::{Array1, Array2, Array3, Array4, ArrayView2, Axis, ShapeBuilder, array, s};
 use ndarray_npy::{read_npy, write_npy};
 use predicates::prelude::*;
@@ -120,6 +121,41 @@ fn a_production_kernel_takes_what_it_can_copy_and_another_is_named_for_the_rest(
     let refused = workplace.gemm_with("a.npy", "b.npy", &kernel("pipelined_64x64x16_vk")).code(2);
     refused
         .stderr(predicate::str::contains("'pipelined_64x64x16_kv' does").and(predicate::str::contains("'64x64x16'")));
+}
+
+#[test]
+fn bf16_rounds_the_inputs_and_says_so_in_its_kernel() {
+    let workplace = Workplace::new();
+    let options = ["--precision", "bf16", "--verify"];
+    let kernel = predicate::str::contains("tensor_cores");
+    workplace.gemm_with("a.npy", "b.npy", &options).code(0).stdout(kernel.and(predicate::str::contains("PASS")));
+    let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
+    let halves = [&a, &b].map(|matrix| rounded(ElementType::Bf16, matrix.clone()));
+    assert_close(&workplace.product(), &halves[0], &halves[1]);
+    assert!(!host::verify::check(&workplace.product(), &a, &b).passed(), "the inputs were not rounded");
+    // A transposed matrix is rounded like any other, and so is a batch.
+    write_npy(workplace.path("t.npy"), &a.t().as_standard_layout().into_owned()).unwrap();
+    workplace.gemm_with("t.npy", "b.npy", &[&options[..], &["--trans-a"]].concat()).code(0);
+    assert_close(&workplace.product(), &halves[0], &halves[1]);
+    let twice = Array3::from_shape_fn((2, 5, 7), |(index, row, column)| (1 + index) as f32 * a[(row, column)]);
+    write_npy(workplace.path("twice.npy"), &twice).unwrap();
+    workplace.gemm_with("twice.npy", "b.npy", &options).code(0);
+    let products: Array3<f32> = read_npy(workplace.path("c.npy")).unwrap();
+    assert_eq!(products.index_axis(Axis(0), 1), products.index_axis(Axis(0), 0).mapv(|element| 2.0 * element));
+}
+
+#[test]
+fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
+    let workplace = Workplace::new();
+    let refuses = |options: &[&str], text: &str| {
+        workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(text.to_owned()));
+        assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+    };
+    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16");
+    refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
+    refuses(&["--precision", "bf16", "--kernel", "128x256x16"], "'128x256x16' computes in f32");
+    refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
+    refuses(&["--precision", "bf16", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
 }
 
 #[test]

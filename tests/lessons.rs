@@ -2,14 +2,15 @@
 
 use gpu_kernels::{
     KERNELS, Kernel, async_copies, block_order, conflicted, double_buffered, k_slices, multi_stage, naive, padded,
-    register_column, register_tile, split_barrier, swizzled, tiled, tiled_8, tiled_32, tiled_64, uncoalesced,
-    vector_loads, warp_tiled, wide_tile,
+    register_column, register_tile, split_barrier, swizzled, tensor_cores, tiled, tiled_8, tiled_32, tiled_64,
+    uncoalesced, vector_loads, warp_tiled, wide_tile,
 };
 use host::{
     device::{Device, DeviceSelector},
-    gemm::{DeviceMatrix, Gemm},
+    gemm::{FactorBuffer, Gemm},
     matrix,
 };
+use ndarray::Array2;
 use ptx_simulator::observe::costs::{Costs, Counts};
 
 /// Rows and columns of the matrices: whole tiles of every kernel.
@@ -24,11 +25,12 @@ fn costs(kernel: &Kernel) -> Counts {
 fn costs_of(kernel: &Kernel, n: usize) -> Counts {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
     let device = gemm.device();
-    let a = device.upload(matrix::random_normal(SIZE, SIZE, 1).as_slice().unwrap()).unwrap();
-    let b = device.upload(matrix::random_normal(SIZE, n, 2).as_slice().unwrap()).unwrap();
+    let upload = |matrix: Array2<f32>| {
+        FactorBuffer::upload(device, kernel.precision.factors(), matrix.as_slice().unwrap()).unwrap()
+    };
+    let (a, b) = (upload(matrix::random_normal(SIZE, SIZE, 1)), upload(matrix::random_normal(SIZE, n, 2)));
     let c = device.allocate::<f32>(SIZE * n).unwrap();
-    let a = DeviceMatrix::new(&a, 0, SIZE, SIZE).unwrap();
-    let [b, c] = [&b, &c].map(|buffer| DeviceMatrix::new(buffer, 0, SIZE, n).unwrap());
+    let (a, b, c) = (a.matrix(SIZE, SIZE).unwrap(), b.matrix(SIZE, n).unwrap(), c.matrix(SIZE, n).unwrap());
     let costs = gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry)).unwrap();
     costs.expect("C isn't empty").total()
 }
@@ -191,4 +193,13 @@ fn tiles_are_stored_without_conflicts_transposed_or_not() {
         let stores = costs(&kernel).shared_stores;
         assert_eq!(stores.units, stores.ideal, "{}", kernel.name);
     }
+}
+
+#[test]
+fn tensor_cores_do_2048_multiply_adds_an_instruction_with_8_loads_for_32_and_no_pass_in_vain() {
+    let costs = costs(&tensor_cores::KERNEL);
+    assert_eq!(costs.mma_multiply_adds, (SIZE * SIZE * SIZE) as u64);
+    assert_eq!((costs.warp_mma, costs.warp_fma), ((SIZE * SIZE * SIZE / 2048) as u64, 0));
+    assert_eq!(costs.shared_loads.requests * 32, costs.warp_mma * 8);
+    assert_eq!(costs.shared_loads.units, costs.shared_loads.ideal);
 }

@@ -1,6 +1,6 @@
 //! Promises about the PTX that this build carries, read off its text.
 
-use gpu_kernels::{Architecture, KERNELS, Kernel, Signature};
+use gpu_kernels::{Architecture, KERNELS, Kernel, Precision, Signature};
 use host::ptx;
 
 /// The instructions of a kernel, one a line: no comments, no directives but labels.
@@ -101,7 +101,7 @@ fn the_tiled_product_is_unrolled_into_fused_multiply_adds() {
 
 #[test]
 fn sums_are_fused_and_never_split_into_multiply_and_add() {
-    for kernel in KERNELS {
+    for kernel in KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32) {
         let lines = body(kernel);
         assert!(count(&lines, |name| name.starts_with("fma.rn.f32")) > 0, "{}", kernel.name);
         let float = |name: &str, operation| name.starts_with(operation) && name.ends_with("f32");
@@ -139,6 +139,16 @@ fn copies_and_barriers_in_halves_are_where_the_lessons_say() {
         assert_eq!(counts(&kernel, "mbarrier.test_wait"), 2, "{}", kernel.name);
         assert_eq!(counts(&kernel, "bar.sync"), 2, "{}", kernel.name);
     }
+}
+
+#[test]
+fn tensor_cores_are_where_the_lesson_says() {
+    let lines = body(&gpu_kernels::tensor_cores::KERNEL);
+    // A step, with and without alignment: 4 x 8 products and 8 loads for each 16 places of k, of 32.
+    assert_eq!(count(&lines, |name| name == "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 2 * 2 * 32);
+    assert_eq!(count(&lines, |name| name == "ldmatrix.sync.aligned.m8n8.x4.shared.b16"), 2 * 2 * 4);
+    assert_eq!(count(&lines, |name| name == "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16"), 2 * 2 * 4);
+    assert_eq!(count(&lines, |name| name.starts_with("fma.")), 0);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The check itself can be trusted: it passes what f32 rounding allows and nothing else.
 
+use gpu_kernels::launch::ElementType;
 use host::{
+    gemm::rounded,
     matrix,
-    verify::{self, check},
+    verify::{self, Order, check},
 };
 use ndarray::{Array2, array};
 use proptest::prelude::*;
@@ -32,6 +34,73 @@ proptest! {
         shortened[(0, left_out)] = 0.0;
         prop_assert!(!check(&fused(&shortened, &b), &a, &b).passed());
     }
+}
+
+/// A number cut off to a multiple of the last place of an f32 as large as `like`.
+fn cut(number: f64, like: f64) -> f64 {
+    if like == 0.0 || !number.is_finite() {
+        return number;
+    }
+    let exponent = (like.abs().to_bits() >> 52) as i32 - 1023;
+    let last_place = 2f64.powi((exponent - 23).max(-149));
+    (number / last_place).trunc() * last_place
+}
+
+/// The product as tensor cores form it that add `at_once` products and the sum so far, each cut off to the last place of
+/// the largest, and cut off the sum.
+fn truncated(a: &Array2<f32>, b: &Array2<f32>, at_once: usize) -> Array2<f32> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(row, column)| {
+        let products: Vec<f64> =
+            a.row(row).iter().zip(b.column(column)).map(|(&a, &b)| f64::from(a) * f64::from(b)).collect();
+        products.chunks(at_once).fold(0.0, |sum: f64, products| {
+            let terms = || products.iter().copied().chain([sum]);
+            let largest = terms().fold(0.0, |largest: f64, term| largest.max(term.abs()));
+            let sum: f64 = terms().map(|term| cut(term, largest)).sum();
+            cut(sum, sum)
+        }) as f32
+    })
+}
+
+/// The comparison for tensor cores, with matrices of bf16.
+fn check_tensor_cores(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> verify::Verification {
+    verify::check_in(Order::TensorCores, c, a, b)
+}
+
+fn halves(rows: usize, columns: usize, seed: u64) -> Array2<f32> {
+    rounded(ElementType::Bf16, matrix::random_normal(rows, columns, seed))
+}
+
+proptest! {
+    #[test]
+    fn what_tensor_cores_give_passes(m in 1usize..6, n in 1usize..6, k in 0usize..600, positive: bool, exponent in -60i32..60, seed: u64) {
+        let sign = |matrix: Array2<f32>| if positive { matrix.mapv(f32::abs) } else { matrix };
+        let (a, b) = (sign(halves(m, k, seed)) * 2f32.powi(exponent), sign(halves(k, n, !seed)) * 2f32.powi(exponent));
+        for at_once in [4, 8, 16] {
+            let verification = check_tensor_cores(&truncated(&a, &b, at_once), &a, &b);
+            prop_assert!(verification.passed(), "{at_once} at once: {verification:?}");
+        }
+        prop_assert!(check_tensor_cores(&fused(&a, &b), &a, &b).passed());
+    }
+
+    #[test]
+    fn one_product_of_tensor_cores_left_out_fails(k in 1usize..600, seed: u64, left_out: prop::sample::Index) {
+        let (a, b) = (halves(1, k, seed), halves(k, 1, !seed));
+        let mut shortened = a.clone();
+        let left_out = left_out.index(k);
+        prop_assume!((a[(0, left_out)] * b[(left_out, 0)]).abs() > 2e-1);
+        shortened[(0, left_out)] = 0.0;
+        prop_assert!(!check_tensor_cores(&truncated(&shortened, &b, 8), &a, &b).passed());
+    }
+}
+
+#[test]
+fn a_long_sum_of_one_sign_passes_with_what_is_cut_off_and_not_with_more() {
+    // All of one sign, so that what is cut off adds up.
+    let (a, b) = (halves(4, 4096, 1).mapv(f32::abs), halves(4096, 4, 2).mapv(f32::abs));
+    let c = truncated(&a, &b, 4);
+    assert!(check_tensor_cores(&c, &a, &b).passed());
+    let c = c.mapv(|sum| sum * (1.0 - 2e-3));
+    assert!(!check_tensor_cores(&c, &a, &b).passed());
 }
 
 #[test]

@@ -29,6 +29,7 @@
 //! 18. [`split_barrier`]: arrive early, wait late.
 //! 19. [`block_order`]: which tiles are computed at the same time.
 //! 20. [`k_slices`]: small products, with k shared out over the warps of a block.
+//! 21. [`tensor_cores`]: factors of bf16, and 2,048 multiply-adds in one instruction of a warp.
 //!
 //! The crate `production-kernels` is where they lead: these ideas in one generic body, for any shape of tile.
 //!
@@ -102,5 +103,6 @@ kernels! {
     split_barrier
     block_order
     k_slices
+    tensor_cores
     general_tiled
 }

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand};
+use gpu_kernels::Precision;
 use host::{
     bench::{Problem, Set},
     device::DeviceSelector,
@@ -161,9 +162,23 @@ pub struct GemmArguments {
     #[arg(long)]
     pub kernel: Option<String>,
 
+    /// f32 (the default), or bf16: A and B are rounded to it, and tensor cores multiply them with sums in f32. A kernel
+    /// that is named has its own.
+    #[arg(long, value_name = "PRECISION", value_parser = precision)]
+    pub precision: Option<Precision>,
+
     /// Check every element of C against an f64 reference before writing it.
     #[arg(long)]
     pub verify: bool,
+}
+
+/// A precision, by its name.
+fn precision(text: &str) -> Result<Precision, String> {
+    let known = Precision::ALL.iter().find(|precision| precision.name() == text).copied();
+    known.ok_or_else(|| {
+        let names: Vec<_> = Precision::ALL.iter().map(|precision| precision.name()).collect();
+        format!("'{}' is no precision: expected {}", text.escape_debug(), names.join(" or "))
+    })
 }
 
 /// The language of reports.

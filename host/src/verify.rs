@@ -21,6 +21,17 @@
 //! with other partial sums. Whatever the order, each is at most the sum of all |a_i b_i|, and a product goes through at
 //! most d additions, k or fewer: so d times that sum takes the place of the sum of the |s_i| ([`Order::Parts`]).
 //!
+//! # Tensor cores
+//!
+//! Products of bf16 are exact. A tensor core adds the products of several places of k, 4 to 16 of them, and the sum so
+//! far in one go: it shifts all to the largest exponent among them, cuts off what is then below f32's last place, and
+//! cuts off the sum to f32. With g products at a time that's at most g + 2 losses of 2 u times the largest magnitude among
+//! products, old sum and new. So for every 16 places of k, which hold 16 / g such steps, no more than 2 u (16 + 32 / g)
+//! times the largest magnitude among their products and partial sums is lost, which is 48 u or less
+//! ([`Order::TensorCores`]). Where exactly the sums begin and end within those 16 doesn't matter.
+//!
+//! # Numbers that aren't
+//!
 //! Where a partial sum could pass f32's largest number, infinities and NaNs are
 //! accepted as results too. Where an input is infinite or NaN, the reference says what IEEE arithmetic gives, and the
 //! result must agree with it, unless f32 may overflow before that input arrives.
@@ -36,6 +47,12 @@ pub const LESSON_BAR: f64 = 1e-2;
 
 /// The unit roundoff of f32.
 const UNIT_ROUNDOFF: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// Places of k after which a tensor core's losses are counted.
+const STEP: usize = 16;
+
+/// What a tensor core loses at most in so many places, in units of u times the largest magnitude.
+const LOSSES: f64 = 48.0;
 
 /// Half of f32's smallest subnormal number, 2^-150: the most that rounding moves a result near zero.
 const UNDERFLOW: f64 = f64::from_bits((1023 - 150) << 52);
@@ -140,6 +157,8 @@ pub fn reference_bytes(m: usize, n: usize, k: usize) -> u128 {
 pub enum Order {
     /// Along K, as most kernels do.
     Ascending,
+    /// Along K, by tensor cores, in steps that begin at multiples of 16.
+    TensorCores,
     /// In parts which are then added up, in whatever order, so that each product goes through this many additions at most.
     Parts(usize),
     /// Any other.
@@ -175,10 +194,12 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
     let b = b.as_standard_layout().mapv(f64::from);
     let mut product = Array2::<f64>::zeros((m, n));
     let mut tolerance = Array2::<f64>::zeros((m, n));
-    let growth = (k as f64 * UNIT_ROUNDOFF).exp();
+    // Losses for each place of k, in units of u.
+    let losses = if order == Order::TensorCores { LOSSES / STEP as f64 } else { 1.0 };
+    let growth = (losses * k as f64 * UNIT_ROUNDOFF).exp();
     let additions = match order {
         Order::Parts(additions) => additions.min(k) as f64,
-        Order::Ascending | Order::Any => k as f64,
+        Order::Ascending | Order::TensorCores | Order::Any => k as f64,
     };
 
     // Strips of columns, so that the sums of a strip stay in the first-level cache while k goes by.
@@ -190,7 +211,9 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
         for first in (0..n).step_by(STRIP) {
             let columns = first..n.min(first + STRIP);
             let (sums, magnitudes) = (&mut sums[columns.clone()], &mut magnitudes[columns.clone()]);
-            for (&a_element, b_row) in a_row.iter().zip(b.axis_iter(Axis(0))) {
+            // Of the step of a tensor core at hand.
+            let mut largest = if order == Order::TensorCores { vec![0.0; sums.len()] } else { Vec::new() };
+            for (place, (&a_element, b_row)) in a_row.iter().zip(b.axis_iter(Axis(0))).enumerate() {
                 let a_element = f64::from(a_element);
                 let b_row = &b_row.to_slice().expect("rows of a new array are contiguous")[columns.clone()];
                 let elements = sums.iter_mut().zip(magnitudes.iter_mut()).zip(b_row);
@@ -199,6 +222,20 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
                         *sum += a_element * b_element;
                         *magnitude += sum.abs();
                     }),
+                    Order::TensorCores => {
+                        elements.zip(&mut largest).for_each(|(((sum, _), b_element), largest)| {
+                            let product = a_element * b_element;
+                            *sum += product;
+                            *largest = f64::max(*largest, product.abs().max(sum.abs()));
+                        });
+                        if (place + 1).is_multiple_of(STEP) || place + 1 == k {
+                            for ((sum, magnitude), largest) in sums.iter().zip(magnitudes.iter_mut()).zip(&mut largest)
+                            {
+                                *magnitude += LOSSES * *largest;
+                                *largest = sum.abs();
+                            }
+                        }
+                    }
                     Order::Parts(_) | Order::Any => elements.for_each(|((sum, magnitude), b_element)| {
                         *sum += a_element * b_element;
                         *magnitude += additions * (a_element * b_element).abs();
@@ -215,7 +252,7 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
             } else {
                 // f64's own error is of the same form with 2^-53 for u; twice that is allowed, for the sum of
                 // magnitudes is rounded too.
-                *magnitude * growth * (UNIT_ROUNDOFF + 2.0 * f64::EPSILON) + k as f64 * UNDERFLOW
+                *magnitude * growth * (UNIT_ROUNDOFF + 2.0 * f64::EPSILON) + losses * k as f64 * UNDERFLOW
             };
         }
     });

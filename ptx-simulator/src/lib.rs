@@ -50,9 +50,14 @@
 //! # What is understood
 //! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and
 //! `bf16`; loads, stores and atomics in all state spaces; control flow with divergence, calls, barriers, votes,
-//! shuffles and reductions of a warp; asynchronous copies from global to shared memory (`cp.async`) and mbarriers. What
-//! isn't understood is refused by [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`,
-//! clusters and bulk copies, matrix instructions.
+//! shuffles and reductions of a warp; asynchronous copies from global to shared memory (`cp.async`) and mbarriers;
+//! tensor cores, with factors of `f16`, `bf16` and `tf32` and sums of `f32` (`mma.sync`), and their matrices
+//! (`ldmatrix`, `stmatrix`). What isn't understood is refused by [`Module::parse`] with its line: textures, recursion
+//! and indirect calls, `printf`, clusters and bulk copies, matrix products of other types and of warpgroups.
+//!
+//! A matrix product is a chain of fused multiply-adds of `f32` for each element, in ascending order of k: every product
+//! is exact, every sum rounded to nearest. Hardware adds several products at once and cuts off what doesn't fit, so that
+//! its last bits are others.
 //!
 //! An asynchronous copy happens, all of it, at the last moment at which it may: when its thread waits for it, or when
 //! somebody waits at the mbarrier that it arrives at. So a wait that is missing, or that lets one group too many go on,
@@ -60,7 +65,8 @@
 //!
 //! # What is checked
 //! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by
-//! all threads of the block that they wait for, those that have exited included; an mbarrier must be initialised once
+//! all threads of the block that they wait for, those that have exited included; matrix instructions by all lanes of the
+//! warp; an mbarrier must be initialised once
 //! and get as many arrivals in each phase as it was initialised for; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
 //! address and source line. A store that fails in one lane writes nothing in any.
 //!

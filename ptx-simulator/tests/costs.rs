@@ -430,6 +430,41 @@ fn fused_multiply_adds_of_f32_are_counted_and_no_other() {
 }
 
 #[test]
+fn matrix_products_count_once_for_each_warp_with_all_their_multiply_adds() {
+    let costs = costs_of(
+        "",
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9},
+            {%r4, %r5, %r6, %r7};
+        mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r8, %r9},
+            {%r4, %r5, %r6, %r7};",
+        64,
+    );
+    let total = costs.total();
+    assert_eq!((total.warp_mma, total.mma_multiply_adds), (4, 2 * (16 * 8 * 16 + 16 * 8 * 8)));
+    assert_eq!(total.warp_fma, 0);
+}
+
+#[test]
+fn matrices_cost_a_wavefront_each_and_more_where_their_rows_meet_in_banks() {
+    // (bytes from one row to the next, wavefronts of four matrices)
+    for (stride, wavefronts) in [(16, 4), (128, 32), (144, 4), (64, 16), (80, 4), (32, 8), (0, 4)] {
+        let costs = costs_of(
+            TILE,
+            &format!(
+                "mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mad.lo.u32 %r2, %r1, {stride}, %r2;
+                ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r2];
+                stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%r2], {{%r4, %r5}};"
+            ),
+            32,
+        );
+        let counts = only(&costs, "ldmatrix.sync.aligned.m8n8.x4.shared.b16");
+        assert_eq!(counts.shared_loads, traffic(1, wavefronts, 4, 512), "{stride} bytes apart");
+        let counts = only(&costs, "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16");
+        assert_eq!(counts.shared_stores, traffic(1, wavefronts / 2, 2, 256), "{stride} bytes apart");
+    }
+}
+
+#[test]
 fn barriers_count_once_for_each_warp_that_arrives() {
     let costs = costs_of(
         "",

@@ -1,9 +1,12 @@
 //! One product as BLAS knows it, computed between guard values and compared element by element.
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, launch::ElementType};
+use half::bf16;
 use host::{
-    device::{Device, DeviceBuffer},
-    gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, Gemm, MatrixList, MatrixListMut},
+    device::{Device, DeviceBuffer, MatrixElement},
+    gemm::{
+        DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, Gemm, MatrixList, MatrixListMut, rounded,
+    },
     matrix,
     plan::Plan,
     verify::{self, Order},
@@ -12,6 +15,32 @@ use ndarray::Array2;
 
 /// What buffers hold where no matrix is: a NaN that is in no input, so that reading it shows in the product.
 pub const GUARD: f32 = f32::from_bits(0x7fc0_dead);
+
+/// A number that A and B can hold.
+trait Factor: MatrixElement {
+    /// The nearest to a number.
+    fn nearest(number: f32) -> Self;
+    /// The number that it is.
+    fn number(self) -> f32;
+}
+
+impl Factor for f32 {
+    fn nearest(number: f32) -> f32 {
+        number
+    }
+    fn number(self) -> f32 {
+        self
+    }
+}
+
+impl Factor for bf16 {
+    fn nearest(number: f32) -> bf16 {
+        bf16::from_f32(number)
+    }
+    fn number(self) -> f32 {
+        self.to_f32()
+    }
+}
 
 /// Asserts that both have the same bits, and says where they don't.
 pub fn assert_bits(got: &[f32], expected: &[f32]) {
@@ -98,13 +127,13 @@ impl Stored {
         around
     }
 
-    fn matrix<'a>(&self, buffer: &'a DeviceBuffer<f32>, index: usize) -> DeviceMatrix<'a> {
+    fn matrix<'a, T: Factor>(&self, buffer: &'a DeviceBuffer<T>, index: usize) -> DeviceMatrix<'a> {
         let offset = self.at(index, 0, 0);
         let matrix = DeviceMatrix::with_leading(buffer, offset, self.rows, self.columns, self.leading()).unwrap();
         if self.place.transposed { matrix.transposed() } else { matrix }
     }
 
-    fn batch<'a>(&self, buffer: &'a DeviceBuffer<f32>) -> DeviceMatrices<'a> {
+    fn batch<'a, T: Factor>(&self, buffer: &'a DeviceBuffer<T>) -> DeviceMatrices<'a> {
         let (count, rows, columns) = (self.matrices.len(), self.rows, self.columns);
         let steps = [count, self.stride()];
         let batch = DeviceMatrices::with_strides(buffer, self.place.offset, steps, rows, columns, self.leading());
@@ -184,21 +213,34 @@ pub struct Case {
 /// Computes the case, as `plan` says or as the library likes, and compares every element. Gives the kernel, as far as A and B
 /// tell: C isn't transposed, and the batch isn't empty.
 pub fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Kernel> {
+    match plan.map_or(ElementType::F32, |plan| plan.kernel.precision.factors()) {
+        ElementType::F32 => check_with::<f32>(gemm, case, plan),
+        ElementType::Bf16 => check_with::<bf16>(gemm, case, plan),
+    }
+}
+
+/// The same, with A and B of such elements.
+fn check_with<T: Factor>(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Kernel> {
     let Case { m, n, k, alpha, beta, places, batch, count, shared, seed } = case.clone();
     let device = gemm.device();
     let matrices = |number: u64, count: usize, (rows, columns): (usize, usize)| -> Vec<_> {
         (0..count as u64).map(|index| matrix::random_normal(rows, columns, seed ^ (number << 8 | index))).collect()
     };
     let counts = shared.map(|shared| if shared || batch == Batch::None { 1 } else { count });
-    let a = Stored::new(places[0], (m, k), matrices(1, counts[0], (m, k)));
-    let b = Stored::new(places[1], (k, n), matrices(2, counts[1], (k, n)));
+    let factors = |number: u64, count: usize, shape: (usize, usize)| {
+        matrices(number, count, shape).into_iter().map(|matrix| rounded(T::TYPE, matrix)).collect()
+    };
+    let a = Stored::new(places[0], (m, k), factors(1, counts[0], (m, k)));
+    let b = Stored::new(places[1], (k, n), factors(2, counts[1], (k, n)));
     let before = match beta {
         // Not to be read.
         0.0 => vec![Array2::from_elem((m, n), f32::NAN); count],
         _ => matrices(3, count, (m, n)),
     };
     let c = Stored::new(places[2], (m, n), before);
-    let [a_buffer, b_buffer, mut c_buffer] = [&a, &b, &c].map(|stored| device.upload(&stored.elements).unwrap());
+    let elements = |stored: &Stored| stored.elements.iter().map(|&number| T::nearest(number)).collect::<Vec<T>>();
+    let [a_buffer, b_buffer] = [&a, &b].map(|stored| device.upload(&elements(stored)).unwrap());
+    let mut c_buffer = device.upload(&c.elements).unwrap();
 
     let [a_list, b_list] = [(&a, &a_buffer), (&b, &b_buffer)].map(|(stored, buffer)| {
         let matrices: Vec<_> = (0..stored.matrices.len()).map(|index| stored.matrix(buffer, index)).collect();
@@ -225,10 +267,13 @@ pub fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Ke
     };
     enqueued.unwrap_or_else(|error| panic!("{case:?}: {error}"));
 
+    let numbers = |elements: Vec<T>| elements.into_iter().map(T::number).collect::<Vec<f32>>();
+    for (buffer, stored) in [(&a_buffer, &a), (&b_buffer, &b)] {
+        let left = buffer.download().unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        assert_bits(&numbers(left), &numbers(elements(stored)));
+    }
     let elements = c_buffer.download().unwrap_or_else(|error| panic!("{case:?}: {error}"));
     assert_bits(&c.around(&elements), &c.around(&c.elements));
-    assert_bits(&a_buffer.download().unwrap(), &a.elements);
-    assert_bits(&b_buffer.download().unwrap(), &b.elements);
     let order = plan.map_or(Order::Any, |plan| plan.order(k));
     for index in 0..count {
         let [a, b] = [&a, &b].map(|stored| stored.matrices[if stored.matrices.len() == 1 { 0 } else { index }].view());

@@ -5,8 +5,8 @@
 pub enum Architecture {
     /// Compute capability 7.0 (Volta, 2017) and everything after it.
     Compute70,
-    /// Compute capability 8.0 (Ampere, 2020) and everything after it: asynchronous copies to shared memory, and barriers
-    /// that live there.
+    /// Compute capability 8.0 (Ampere, 2020) and everything after it: asynchronous copies to shared memory, barriers that
+    /// live there, and tensor cores for bf16.
     Compute80,
 }
 
@@ -37,18 +37,59 @@ impl Architecture {
     }
 }
 
-/// The arithmetic of a kernel.
+/// The type of a matrix's elements in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ElementType {
+    /// IEEE's 32 bits.
+    F32,
+    /// The upper half of an f32: 8 bits of exponent, 8 of significand.
+    Bf16,
+}
+
+impl ElementType {
+    /// The name used in tables and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ElementType::F32 => "f32",
+            ElementType::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            ElementType::F32 => 4,
+            ElementType::Bf16 => 2,
+        }
+    }
+}
+
+/// The arithmetic of a kernel. C has elements of f32 in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// f32 in and out, products and sums by IEEE fused multiply-adds in f32.
+    /// Factors of f32, products and sums by IEEE fused multiply-adds in f32.
     F32,
+    /// Factors of bf16, products exact, sums in f32 as tensor cores form them.
+    Bf16,
 }
 
 impl Precision {
-    /// The name used in tables.
+    /// Every precision.
+    pub const ALL: &'static [Precision] = &[Precision::F32, Precision::Bf16];
+
+    /// The name used in tables and options.
     pub const fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+        }
+    }
+
+    /// The elements of A and B.
+    pub const fn factors(self) -> ElementType {
+        match self {
+            Precision::F32 => ElementType::F32,
+            Precision::Bf16 => ElementType::Bf16,
         }
     }
 }
@@ -56,7 +97,8 @@ impl Precision {
 /// What a kernel's entry takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signature {
-    /// `(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize)`: C = A B, row-major without gaps.
+    /// `(a: *const T, b: *const T, c: *mut f32, m: usize, n: usize, k: usize)` with the precision's factors for T:
+    /// C = A B, row-major without gaps.
     Plain,
     /// `(call: Call)`: everything that a [`Call`](crate::call::Call) can ask for.
     Call,

@@ -1,7 +1,7 @@
 //! What the kernel crates of this repository share: how a kernel describes itself to whoever launches it ([`launch`])
 //! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]), what a general product is
 //! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two
-//! halves, [`vectors`] at addresses that are plain numbers, and a thread's [`position`].
+//! halves, [`tensor_cores`], [`vectors`] at addresses that are plain numbers, and a thread's [`position`].
 //!
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so
 //! that an edited lesson doesn't compile the production kernels again. What both need is here.
@@ -22,6 +22,7 @@ pub mod call;
 pub mod copies;
 pub mod launch;
 pub mod position;
+pub mod tensor_cores;
 pub mod vectors;
 
 pub use call::Call;

@@ -172,6 +172,22 @@ pub unsafe fn load_global_word(address: u64) -> f32 {
     x
 }
 
+/// Loads 2 bytes of global memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 2 and point to 2 readable bytes.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn load_global_half(address: u64) -> u16 {
+    #[allow(unused_mut)]
+    let mut x = 0;
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.global.u16 {}, [{}];", out(reg16) x, in(reg64) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    x
+}
+
 /// Stores 4 bytes to global memory.
 ///
 /// # Safety

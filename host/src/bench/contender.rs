@@ -1,6 +1,6 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{KERNELS, Signature};
+use gpu_kernels::{KERNELS, Precision, Signature};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
@@ -95,9 +95,10 @@ pub fn by_name(name: &str) -> Result<Vec<Contender>, UnknownContender> {
     }
 }
 
-/// The kernels of the book.
+/// The kernels of the book that take f32, as all others here do.
 fn book() -> Vec<Contender> {
-    KERNELS.iter().map(|kernel| of_kernel(Named::Kernel(kernel))).collect()
+    let of_f32 = KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32);
+    of_f32.map(|kernel| of_kernel(Named::Kernel(kernel))).collect()
 }
 
 /// The families of production kernels.
@@ -148,7 +149,8 @@ impl Hands<'_> {
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
                 let launches = || (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some();
                 let device = self.gemm.device().machine().compute_capability;
-                (problem.is_plain() || kernel.signature == Signature::Call)
+                kernel.precision == Precision::F32
+                    && (problem.is_plain() || kernel.signature == Signature::Call)
                     && kernel.architecture.compute_capability() <= device
                     && launches()
             }
@@ -235,8 +237,9 @@ mod tests {
         assert_eq!(found(&format!("{family}/1/16")), (family, 1, 16));
         assert_eq!(one("gemm"), Contender::Chosen);
         let count = |name| by_name(name).unwrap().len();
-        assert_eq!((count("book"), count("production")), (gpu_kernels::KERNELS.len(), FAMILIES.len()));
-        assert_eq!(count("all"), gpu_kernels::KERNELS.len() + FAMILIES.len() + 1);
+        let of_f32 = gpu_kernels::KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32).count();
+        assert_eq!((count("book"), count("production")), (of_f32, FAMILIES.len()));
+        assert_eq!(count("all"), of_f32 + FAMILIES.len() + 1);
     }
 
     #[test]

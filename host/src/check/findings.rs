@@ -22,17 +22,18 @@ struct Placed {
     columns: u64,
     /// Whether its columns are contiguous, instead of its rows.
     by_columns: bool,
+    element_bytes: u64,
 }
 
 impl Placed {
     fn new(name: &'static str, matrix: &DeviceMatrix<'_>) -> Placed {
         let (rows, columns) = matrix.dim();
-        let by_columns = matrix.is_transposed();
-        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, by_columns }
+        let (by_columns, element_bytes) = (matrix.is_transposed(), matrix.element().bytes() as u64);
+        Placed { name, start: matrix.address(), rows: rows as u64, columns: columns as u64, by_columns, element_bytes }
     }
 
     fn bytes(&self) -> u64 {
-        self.rows * self.columns * size_of::<f32>() as u64
+        self.rows * self.columns * self.element_bytes
     }
 
     /// The element that so many others are before, in memory.
@@ -138,7 +139,7 @@ impl Map {
                     .iter()
                     .find(|matrix| address >= matrix.start && address - matrix.start < matrix.bytes());
                 Some(match matrix {
-                    Some(matrix) => matrix.element((address - matrix.start) / word),
+                    Some(matrix) => matrix.element((address - matrix.start) / matrix.element_bytes),
                     None => Element::Address { address },
                 })
             }
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn an_element_is_named_by_its_row_and_column_whichever_of_them_is_contiguous() {
         for (by_columns, row, column) in [(false, 1, 2), (true, 2, 1)] {
-            let matrix = Placed { name: "A", start: 0, rows: 5, columns: 5, by_columns };
+            let matrix = Placed { name: "A", start: 0, rows: 5, columns: 5, by_columns, element_bytes: 4 };
             assert_eq!(matrix.element(7), Element::Matrix { name: "A", row, column });
         }
     }

@@ -4,14 +4,14 @@
 mod findings;
 mod problem;
 
-use gpu_kernels::{Kernel, Signature, Tile};
+use gpu_kernels::{Kernel, Signature, Tile, launch::ElementType};
 use ndarray::Array2;
 use production_kernels::Copying;
 use ptx_simulator::{DevicePointer, observe::hazards::Hazards};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    gemm::{DeviceMatrix, Gemm, GemmError, laid_out},
+    gemm::{FactorBuffer, Gemm, GemmError, rounded},
     kernels::{self, Named},
     matrix, plan,
     verify::{self, Verification},
@@ -151,16 +151,22 @@ fn check_case(gemm: &Gemm, case: &Case, checked: &mut Checked) -> Result<(), Gem
     let [a, b, c] = <[_; 3]>::try_from(matrix::random_normals(&[(m, k), (k, n), (m, n)], SEED)).expect("three shapes");
     gemm.check(&a.view(), &b.view())?;
     let device = gemm.device();
+    let factors = kernel.precision.factors();
+    let [a, b] = [a, b].map(|matrix| rounded(factors, matrix));
     let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
-    let upload = |matrix: &Array2<f32>, by_columns: bool| {
+    let upload = |matrix: &Array2<f32>, element: ElementType, by_columns: bool| {
         let stored = if by_columns { matrix.t() } else { matrix.view() };
-        device.upload(stored.as_standard_layout().as_slice().expect("the standard layout is contiguous"))
+        let stored = stored.as_standard_layout();
+        FactorBuffer::upload(device, element, stored.as_slice().expect("the standard layout is contiguous"))
     };
-    let (a_buffer, b_buffer) = (upload(&a, a_by_columns)?, upload(&b, b_by_columns)?);
-    let c_buffer = if *beta == 0.0 { device.allocate::<f32>(m * n)? } else { upload(&c, false)? };
-    let a_matrix = laid_out(&a_buffer, m, k, a_by_columns)?;
-    let b_matrix = laid_out(&b_buffer, k, n, b_by_columns)?;
-    let c_matrix = DeviceMatrix::new(&c_buffer, 0, m, n)?;
+    let (a_buffer, b_buffer) = (upload(&a, factors, a_by_columns)?, upload(&b, factors, b_by_columns)?);
+    let c_buffer = match *beta {
+        0.0 => FactorBuffer::F32(device.allocate(m * n)?),
+        _ => upload(&c, ElementType::F32, false)?,
+    };
+    let a_matrix = a_buffer.laid_out(m, k, a_by_columns)?;
+    let b_matrix = b_buffer.laid_out(k, n, b_by_columns)?;
+    let c_matrix = c_buffer.matrix(m, n)?;
     let mut launches = Vec::new();
     let watched =
         gemm.observe_all(kernel, *splits, *beta, [a_matrix, b_matrix, c_matrix], |entry, module, config| {

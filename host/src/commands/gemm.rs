@@ -1,9 +1,12 @@
 //! Multiply the matrices of .npy files.
 
+use std::path::Path;
+
 use anyhow::ensure;
+use gpu_kernels::launch::ElementType;
 use host::{
     device::Device,
-    gemm::{Gemm, HostProduct},
+    gemm::{Gemm, HostProduct, kernel_in, rounded},
     kernels,
     matrix::{self, OutputFile, can_allocate},
     report::{Formula, GemmReport, ProductReport},
@@ -21,7 +24,10 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
         "--beta needs the matrix that it multiplies: name its file with --c"
     );
     let named = arguments.kernel.as_deref().map(kernels::by_name).transpose()?;
-    let (a_file, b_file) = (matrix::read_npy(&arguments.a)?, matrix::read_npy(&arguments.b)?);
+    let named = kernel_in(arguments.precision, named)?;
+    let factors = named.map_or(ElementType::F32, |named| named.any().precision.factors());
+    let read = |path: &Path| anyhow::Ok(rounded(factors, matrix::read_npy(path)?));
+    let (a_file, b_file) = (read(&arguments.a)?, read(&arguments.b)?);
     let c_file = arguments.c.as_deref().map(matrix::read_npy).transpose()?;
     let (a, b) = (batch(&a_file, arguments.trans_a), batch(&b_file, arguments.trans_b));
     let is_batch = a_file.ndim().max(b_file.ndim()) == 3;

@@ -2,7 +2,7 @@
 
 use host::{
     device::Device,
-    gemm::{Gemm, Timing},
+    gemm::{Gemm, Timing, rounded},
     kernels, matrix,
     report::{ProductReport, RunReport},
     verify,
@@ -25,6 +25,7 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let (loaded, matrices) = rayon::join(|| gemm.load(kernel), || matrix::random_normals(&shapes, seed));
     loaded?;
     let [a, b] = <[_; 2]>::try_from(matrices).expect("two shapes");
+    let [a, b] = [a, b].map(|matrix| rounded(kernel.precision.factors(), matrix));
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;

@@ -2,6 +2,8 @@
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
+use gpu_kernels::launch::ElementType;
+use half::bf16;
 use ndarray::{ArrayRef2, ArrayView2, ArrayViewMut2};
 
 use super::{Backend, Device, DeviceError, HostRows};
@@ -12,6 +14,42 @@ impl Element for f32 {}
 impl Element for f64 {}
 impl Element for u32 {}
 impl Element for u64 {}
+impl Element for bf16 {}
+
+/// A number that the matrices of a product can hold.
+pub trait MatrixElement: Element {
+    /// Its type, as kernels name it.
+    const TYPE: ElementType;
+}
+impl MatrixElement for f32 {
+    const TYPE: ElementType = ElementType::F32;
+}
+impl MatrixElement for bf16 {
+    const TYPE: ElementType = ElementType::Bf16;
+}
+
+/// The memory of a buffer, whatever its elements are.
+#[derive(Clone, Copy)]
+pub(crate) struct Memory<'a> {
+    backend: &'a Arc<dyn Backend>,
+    /// The device address of the first element; 0 for none.
+    pub(crate) address: u64,
+    /// Elements.
+    pub(crate) length: usize,
+}
+
+impl Memory<'_> {
+    /// Whether this is memory of `device`.
+    pub(crate) fn is_on(&self, device: &Device) -> bool {
+        Arc::ptr_eq(self.backend, device.backend())
+    }
+}
+
+impl fmt::Debug for Memory<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Memory {{ address: {:#x}, length: {} }}", self.address, self.length)
+    }
+}
 
 /// Elements in device memory, freed on drop.
 ///
@@ -58,7 +96,12 @@ impl<T: Element> DeviceBuffer<T> {
 
     /// Whether this is memory of `device`.
     pub fn is_on(&self, device: &Device) -> bool {
-        Arc::ptr_eq(&self.backend, device.backend())
+        self.memory().is_on(device)
+    }
+
+    /// Its memory, for those who look at the type of its elements later.
+    pub(crate) fn memory(&self) -> Memory<'_> {
+        Memory { backend: &self.backend, address: self.address, length: self.length }
     }
 
     /// Overwrites the whole buffer.

@@ -22,7 +22,8 @@ use gpu_kernels::LaunchShape;
 use ptx_simulator::observe::Observer;
 use serde::Serialize;
 
-pub use buffer::{DeviceBuffer, Element};
+pub(crate) use buffer::Memory;
+pub use buffer::{DeviceBuffer, Element, MatrixElement};
 pub use cuda::device_count;
 pub use error::DeviceError;
 pub use graph::Graph;

@@ -22,15 +22,15 @@ pub mod roofline;
 
 use std::time::Duration;
 
-use gpu_kernels::{Kernel, LaunchShape};
+use gpu_kernels::{Kernel, LaunchShape, launch::ElementType};
 use ptx_simulator::{
     SourceLocation,
     observe::costs::{Costs, Counts, InstructionCosts},
 };
 
 use crate::{
-    device::{DeviceBuffer, DeviceError},
-    gemm::{DeviceMatrix, Gemm, GemmError, Timing, laid_out},
+    device::DeviceError,
+    gemm::{FactorBuffer, Gemm, GemmError, Timing},
     gpus::Gpu,
     kernels, matrix,
 };
@@ -137,15 +137,16 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
     if shape.contains(&0) {
         return Err(empty());
     }
-    let [a, b, c] = [(m, k), (k, n), (m, n)].map(|(rows, columns)| zeros(gemm, rows, columns));
-    let (a, b, c) = (a?, b?, c?);
+    let factors = kernel.precision.factors();
+    let (a, b) = (zeros(gemm, factors, m, k)?, zeros(gemm, factors, k, n)?);
+    let c = zeros(gemm, ElementType::F32, m, n)?;
     let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
     let (mut locations, mut declared) = (Vec::new(), 0);
     let observed = gemm.observe(
         kernel,
-        laid_out(&a, m, k, a_by_columns)?,
-        laid_out(&b, k, n, b_by_columns)?,
-        DeviceMatrix::new(&c, 0, m, n)?,
+        a.laid_out(m, k, a_by_columns)?,
+        b.laid_out(k, n, b_by_columns)?,
+        c.matrix(m, n)?,
         |module, _| {
             let instructions = (0..).take_while(|index| module.ptx_line(kernel.entry, *index).is_some());
             declared = module.kernel(kernel.entry).map_or(0, |info| info.static_shared_bytes);
@@ -158,14 +159,14 @@ pub fn count(gemm: &Gemm, kernel: &Kernel, shape: [usize; 3]) -> Result<Counted,
     Ok(Counted { launch, shared_bytes, total: costs.total(), instructions: costs.instructions(), locations })
 }
 
-fn zeros(gemm: &Gemm, rows: usize, columns: usize) -> Result<DeviceBuffer<f32>, GemmError> {
+fn zeros(gemm: &Gemm, element: ElementType, rows: usize, columns: usize) -> Result<FactorBuffer, GemmError> {
     let bytes = rows as u128 * columns as u128 * size_of::<f32>() as u128;
     let host_memory = || GemmError::HostMemory { rows, columns, bytes };
     let elements = rows.checked_mul(columns).ok_or_else(host_memory)?;
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(elements).map_err(|_| host_memory())?;
     zeros.resize(elements, 0.0);
-    Ok(gemm.device().upload(&zeros)?)
+    Ok(FactorBuffer::upload(gemm.device(), element, &zeros)?)
 }
 
 /// Times `kernel` on the GPU of `gemm` and asks the driver what it takes there. `None` on the simulator.

@@ -77,10 +77,11 @@ pub fn notes(instructions: &[InstructionCosts], places: &[Option<Place>], source
     conflict.into_iter().chain(waste).collect()
 }
 
-/// Whether a launch that costs `counts` has fewer fused multiply-adds than its m x k by k x n product has terms.
+/// Whether a launch that costs `counts` has fewer multiply-adds, of threads and of tensor cores, than its m x k by k x n
+/// product has terms.
 pub fn fewer_multiply_adds(counts: &Counts, shape: [usize; 3]) -> Option<Note> {
     let needed = shape.into_iter().fold(1_u128, |product, size| product.saturating_mul(size as u128));
-    let found = counts.thread_fma;
+    let found = counts.thread_fma.saturating_add(counts.mma_multiply_adds);
     (u128::from(found) < needed).then_some(Note::FewerMultiplyAdds { found, needed })
 }
 

@@ -1,5 +1,7 @@
 //! A product as BLAS is told of it, for libraries that take it so.
 
+use gpu_kernels::launch::ElementType;
+
 use super::{GemmError, Operand, launch::Multiplication, matrix::Place};
 use crate::device::Device;
 
@@ -35,7 +37,7 @@ impl BlasProduct {
     ///
     /// # Errors
     ///
-    /// [`GemmError`] if sizes or batches don't fit together, or something is another device's;
+    /// [`GemmError`] if sizes or batches don't fit together, something is another device's or elements aren't of f32;
     /// [`GemmError::ListedBatch`] for a batch that is a list.
     pub(crate) fn new(
         device: &Device,
@@ -45,6 +47,10 @@ impl BlasProduct {
         c: Operand<'_>,
     ) -> Result<Option<BlasProduct>, GemmError> {
         let Some(product) = Multiplication::new(device, factors, a, b, c)? else { return Ok(None) };
+        if product.a.element != ElementType::F32 {
+            let (takes, given) = (ElementType::F32.name(), product.a.element.name());
+            return Err(GemmError::Factors { kernel: "sgemm", takes, given });
+        }
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = product;
         let (a, b, c) = (matrix(a)?, matrix(b)?, matrix(c)?);
         Ok(Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c }))

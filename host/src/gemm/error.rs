@@ -160,6 +160,30 @@ pub enum GemmError {
         /// The kernel.
         kernel: &'static str,
     },
+    /// Elements of types that don't go together.
+    #[error(
+        "A has elements of {a}, B of {b} and C of {c}: A and B must have elements of the same type, and C those of f32"
+    )]
+    ElementTypes {
+        /// The type of A's elements.
+        a: &'static str,
+        /// The type of B's elements.
+        b: &'static str,
+        /// The type of C's elements.
+        c: &'static str,
+    },
+    /// Elements of a type that the kernel doesn't take.
+    #[error(
+        "the kernel '{kernel}' takes matrices A and B of {takes}, and their elements are of {given}; leave the kernel to be chosen, or take one of that precision (list shows it)"
+    )]
+    Factors {
+        /// The kernel.
+        kernel: &'static str,
+        /// The type that it takes.
+        takes: &'static str,
+        /// The type of A's and B's elements.
+        given: &'static str,
+    },
     /// More blocks than a grid can have, or a size that the kernel doesn't take.
     #[error(
         "the kernel '{kernel}' has no launch for a {m} x {n} product with K = {k}: it would need more blocks than a grid can have, or it takes multiples of its tile only (list shows the tile)"

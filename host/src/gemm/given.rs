@@ -11,7 +11,7 @@ use super::{
     launch::{Launcher, Manner, Multiplication},
 };
 use crate::{
-    device::{Argument, DeviceBuffer, DeviceError, KernelResources, LoadedKernel, launch_config},
+    device::{Argument, DeviceBuffer, DeviceError, KernelResources, LoadedKernel, MatrixElement, launch_config},
     kernels,
     plan::{self, model::GROUP},
 };
@@ -21,8 +21,8 @@ use crate::{
 /// # Errors
 ///
 /// [`GemmError::OutsideBuffer`] if it isn't inside.
-pub fn laid_out(
-    buffer: &DeviceBuffer<f32>,
+pub fn laid_out<T: MatrixElement>(
+    buffer: &DeviceBuffer<T>,
     rows: usize,
     columns: usize,
     by_columns: bool,

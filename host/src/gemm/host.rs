@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use gpu_kernels::{Kernel, Signature};
+use gpu_kernels::{Kernel, Signature, launch::ElementType};
 use ndarray::{Array, Array2, ArrayRef2, ArrayView2, ArrayView3, Axis, Dimension, Ix2, Ix3};
 
 use super::{
-    DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, Gemm, GemmError, Operand, Output, laid_out,
-    launch,
+    DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, Gemm, GemmError, Operand, Output, laid_out, launch,
 };
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
@@ -170,33 +169,41 @@ fn is_by_columns(matrices: &ArrayView3<'_, f32>) -> bool {
     matrices.axis_iter(Axis(0)).next().is_some_and(|first| HostOrder::of(&first) == HostOrder::Columns)
 }
 
-/// Matrices of the host in device memory, one after the other without gaps: by rows or by columns, as in host memory.
-struct UploadedBatch {
-    buffer: DeviceBuffer<f32>,
+/// A or B, or a batch of them, in device memory in the elements that a kernel takes, one after the other without gaps: by
+/// rows or by columns, as in host memory; those that are rounded by rows.
+struct Factors {
+    buffer: FactorBuffer,
     count: usize,
     rows: usize,
     columns: usize,
     by_columns: bool,
 }
 
-impl UploadedBatch {
-    fn upload(device: &Device, matrices: &ArrayView3<'_, f32>) -> Result<UploadedBatch, GemmError> {
-        let ((count, rows, columns), by_columns) = (matrices.dim(), is_by_columns(matrices));
+impl Factors {
+    fn upload(device: &Device, element: ElementType, matrices: &ArrayView3<'_, f32>) -> Result<Factors, GemmError> {
+        let (count, rows, columns) = matrices.dim();
+        let by_columns = element == ElementType::F32 && is_by_columns(matrices);
         let stored = if by_columns { matrices.view().permuted_axes([0, 2, 1]) } else { matrices.view() };
         let stored = stored.as_standard_layout();
-        let buffer = device.upload(stored.as_slice().expect("the standard layout is contiguous"))?;
-        Ok(UploadedBatch { buffer, count, rows, columns, by_columns })
+        let numbers = stored.as_slice().expect("the standard layout is contiguous");
+        Ok(Factors { buffer: FactorBuffer::upload(device, element, numbers)?, count, rows, columns, by_columns })
+    }
+
+    /// The only matrix, or the first.
+    fn first(&self) -> Result<DeviceMatrix<'_>, GemmError> {
+        self.buffer.laid_out(self.rows, self.columns, self.by_columns)
     }
 
     /// The matrices as they are meant; of one matrix no batch, so that it goes with each of another batch.
     fn operand(&self) -> Result<Operand<'_>, GemmError> {
-        let UploadedBatch { buffer, count, rows, columns, by_columns } = self;
+        let Factors { buffer, count, rows, columns, by_columns } = self;
         if *count == 1 {
-            return Ok(laid_out(buffer, *rows, *columns, *by_columns)?.into());
+            return Ok(self.first()?.into());
         }
-        let (stored_rows, stored_columns) = if *by_columns { (columns, rows) } else { (rows, columns) };
-        let stored = DeviceMatrices::new(buffer, 0, *count, *stored_rows, *stored_columns)?;
-        Ok(if *by_columns { stored.transposed() } else { stored }.into())
+        Ok(match by_columns {
+            true => buffer.batch(*count, *columns, *rows)?.transposed().into(),
+            false => buffer.batch(*count, *rows, *columns)?.into(),
+        })
     }
 }
 
@@ -312,7 +319,7 @@ impl Gemm {
     }
 
     /// Computes a product of matrices in host memory once and takes the time, with the kernel of that name or, if there is
-    /// none, as [`plan`](crate::plan) says.
+    /// none, as [`plan`](crate::plan) says. A and B are rounded to what the kernel takes.
     ///
     /// # Errors
     ///
@@ -331,7 +338,8 @@ impl Gemm {
         {
             c_on_device.copy_from(c.as_standard_layout().as_slice().expect("the standard layout is contiguous"))?;
         }
-        let (a, b) = (UploadedBatch::upload(device, a)?, UploadedBatch::upload(device, b)?);
+        let element = plan.kernel.precision.factors();
+        let (a, b) = (Factors::upload(device, element, a)?, Factors::upload(device, element, b)?);
         let product = self.product(a.operand()?, b.operand()?).alpha(*alpha).beta(*beta).with_plan(plan);
         let (time, launches) = if result.is_empty() {
             (Duration::ZERO, 0)
@@ -354,7 +362,8 @@ impl Gemm {
         Ok(TimedProduct { c: result, plan, time, launches })
     }
 
-    /// C = A B for matrices in host memory with a given kernel, timed as `timing` says.
+    /// C = A B for matrices in host memory with a given kernel, timed as `timing` says. A and B are rounded to what the
+    /// kernel takes.
     ///
     /// # Errors
     ///
@@ -370,13 +379,14 @@ impl Gemm {
         let (m, n) = (a.nrows(), b.ncols());
         let mut c = zeros(Ix2(m, n))?;
         // Kernels of the book take rows only.
-        let stored = |matrix: ArrayView2<f32>| match kernel.signature {
-            Signature::Plain => Uploaded::upload(self.device(), &matrix.as_standard_layout()),
-            Signature::Call => Uploaded::upload(self.device(), &matrix),
+        let stored = |matrix: ArrayView2<f32>| {
+            let rows = matrix.as_standard_layout();
+            let matrix = if kernel.signature == Signature::Plain { rows.view() } else { matrix };
+            Factors::upload(self.device(), kernel.precision.factors(), &matrix.insert_axis(Axis(0)))
         };
         let (a, b) = (stored(a)?, stored(b)?);
         let c_buffer = self.device().allocate::<f32>(m * n)?;
-        let (a_matrix, b_matrix, c_matrix) = (a.view()?, b.view()?, c_buffer.matrix(m, n)?);
+        let (a_matrix, b_matrix, c_matrix) = (a.first()?, b.first()?, c_buffer.matrix(m, n)?);
         let (time, launches) = if c.is_empty() {
             (Duration::ZERO, 0)
         } else {

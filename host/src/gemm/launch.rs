@@ -9,7 +9,10 @@
 
 use std::{ops::Range, ptr, slice};
 
-use gpu_kernels::{Kernel, LaunchShape, Signature, launch::MAX_GRID_YZ};
+use gpu_kernels::{
+    Kernel, LaunchShape, Signature,
+    launch::{ElementType, MAX_GRID_YZ},
+};
 use kernel_common::Call;
 use production_kernels::reduce;
 
@@ -81,6 +84,10 @@ impl<'a> Multiplication<'a> {
         if (c.rows, c.columns) != (m, n) {
             return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
         }
+        if a.element != b.element || c.element != ElementType::F32 {
+            let [a, b, c] = [a, b, c].map(|operand| operand.element.name());
+            return Err(GemmError::ElementTypes { a, b, c });
+        }
         for (what, operand) in [("A", &a), ("B", &b), ("C", &c)] {
             if !operand.is_on(device) {
                 return Err(DeviceError::OtherDevice { what }.into());
@@ -101,6 +108,19 @@ impl<'a> Multiplication<'a> {
     fn transposed(self) -> Multiplication<'a> {
         let Multiplication { m, n, a, b, c, .. } = self;
         Multiplication { m: n, n: m, a: b.transposed(), b: a.transposed(), c: c.transposed(), ..self }
+    }
+
+    /// Whether `kernel` takes the elements that A and B have.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::Factors`] if not.
+    fn suits(&self, kernel: &Kernel) -> Result<(), GemmError> {
+        let (takes, given) = (kernel.precision.factors(), self.a.element);
+        if takes == given {
+            return Ok(());
+        }
+        Err(GemmError::Factors { kernel: kernel.name, takes: takes.name(), given: given.name() })
     }
 
     /// What decides which kernel suits it.
@@ -231,6 +251,7 @@ impl Gemm {
         workspace: Option<u64>,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
+        product.suits(plan.kernel)?;
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         let Limits { size, batch } = self.limits;
         if m.max(n).max(k) <= size {
@@ -350,6 +371,7 @@ impl Gemm {
         kernel: &Kernel,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
+        product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, .. } = *product;
         if let Some((matrix, _)) = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed())
         {
@@ -361,11 +383,11 @@ impl Gemm {
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let loaded = self.loaded_kernel(kernel)?;
         for index in 0..product.count {
-            let [a, b, c] = [&a, &b, &c].map(|operand| Argument::Pointer(operand.place.address(index)));
+            let [a, b, c] = [&a, &b, &c].map(|operand| Argument::Pointer(operand.address(index)));
             let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
             // SAFETY: every kernel of the book takes (a, b, c, m, n, k) and, launched with its own shape, stays inside
-            // the m x k, k x n and m x n elements at a, b and c; they have no gaps, and the views were checked to lie
-            // inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
+            // the m x k, k x n and m x n elements at a, b and c; they are of the types that it takes and have no gaps,
+            // and the views were checked to lie inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
             unsafe { launcher.launch(&loaded, &shape, &[a, b, c, m, n, k])? };
         }
         Ok(())

@@ -22,16 +22,19 @@
 
 use std::ops::{Bound, Range, RangeBounds};
 
+use gpu_kernels::launch::ElementType;
+
 use super::GemmError;
 use crate::{
-    device::{Device, DeviceBuffer, DeviceError},
+    device::{Device, DeviceBuffer, DeviceError, MatrixElement, Memory},
     plan::Layout,
 };
 
 /// A part of a buffer as a matrix: what the views of this module have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Region<'a> {
-    buffer: &'a DeviceBuffer<f32>,
+    memory: Memory<'a>,
+    element: ElementType,
     /// Elements of the buffer before the matrix.
     offset: usize,
     /// The matrix in memory: rows of contiguous elements.
@@ -44,8 +47,8 @@ pub(super) struct Region<'a> {
 }
 
 impl<'a> Region<'a> {
-    fn new(
-        buffer: &'a DeviceBuffer<f32>,
+    fn new<T: MatrixElement>(
+        buffer: &'a DeviceBuffer<T>,
         offset: usize,
         rows: usize,
         columns: usize,
@@ -72,7 +75,7 @@ impl<'a> Region<'a> {
     }
 
     fn address(&self) -> u64 {
-        self.buffer.address() + (self.offset * size_of::<f32>()) as u64
+        self.memory.address + (self.offset * self.element.bytes()) as u64
     }
 
     fn transpose(self) -> Region<'a> {
@@ -100,7 +103,7 @@ impl<'a> Region<'a> {
     /// Whether the elements that lie between the first and last of both include some of each other's.
     fn overlaps(&self, other: &Region<'_>) -> bool {
         let range = |region: &Region<'_>| {
-            let bytes = region.span().unwrap_or(usize::MAX) * size_of::<f32>();
+            let bytes = region.span().unwrap_or(usize::MAX).saturating_mul(region.element.bytes());
             region.address()..region.address() + bytes as u64
         };
         let (this, other) = (range(self), range(other));
@@ -131,7 +134,7 @@ pub struct DeviceMatrix<'a>(Region<'a>);
 #[derive(Debug)]
 pub struct DeviceMatrixMut<'a>(Region<'a>);
 
-impl DeviceBuffer<f32> {
+impl<T: MatrixElement> DeviceBuffer<T> {
     /// The buffer's first `rows` x `columns` elements as a row-major matrix.
     ///
     /// # Errors
@@ -159,7 +162,12 @@ macro_rules! matrix_methods {
         /// # Errors
         ///
         /// [`GemmError::OutsideBuffer`] if the buffer ends before the matrix does.
-        pub fn new(buffer: $buffer, offset: usize, rows: usize, columns: usize) -> Result<Self, GemmError> {
+        pub fn new<T: MatrixElement>(
+            buffer: $buffer,
+            offset: usize,
+            rows: usize,
+            columns: usize,
+        ) -> Result<Self, GemmError> {
             Self::with_leading(buffer, offset, rows, columns, columns)
         }
 
@@ -168,7 +176,7 @@ macro_rules! matrix_methods {
         /// # Errors
         ///
         /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OutsideBuffer`].
-        pub fn with_leading(
+        pub fn with_leading<T: MatrixElement>(
             buffer: $buffer,
             offset: usize,
             rows: usize,
@@ -191,6 +199,11 @@ macro_rules! matrix_methods {
         /// Elements from one row to the next, and from one column to the next. One of them is 1.
         pub fn strides(&self) -> (usize, usize) {
             self.0.strides()
+        }
+
+        /// The type of its elements.
+        pub fn element(&self) -> ElementType {
+            self.0.element
         }
 
         /// Whether it is the transpose of the matrix whose rows are contiguous in memory.
@@ -225,7 +238,7 @@ macro_rules! matrix_methods {
 }
 
 impl<'a> DeviceMatrix<'a> {
-    matrix_methods!(DeviceMatrix, &'a DeviceBuffer<f32>);
+    matrix_methods!(DeviceMatrix, &'a DeviceBuffer<T>);
 
     pub(super) fn overlaps(&self, other: &DeviceMatrix<'_>) -> bool {
         self.0.overlaps(&other.0)
@@ -233,7 +246,7 @@ impl<'a> DeviceMatrix<'a> {
 }
 
 impl<'a> DeviceMatrixMut<'a> {
-    matrix_methods!(DeviceMatrixMut, &'a mut DeviceBuffer<f32>);
+    matrix_methods!(DeviceMatrixMut, &'a mut DeviceBuffer<T>);
 
     /// The same matrix, for a while.
     pub fn reborrow(&mut self) -> DeviceMatrixMut<'_> {
@@ -274,8 +287,8 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(
-        buffer: &'a DeviceBuffer<f32>,
+    fn new<T: MatrixElement>(
+        buffer: &'a DeviceBuffer<T>,
         offset: usize,
         [count, stride]: [usize; 2],
         rows: usize,
@@ -285,7 +298,8 @@ impl<'a> Batch<'a> {
         if leading < columns {
             return Err(GemmError::LeadingDimension { columns, leading });
         }
-        let first = Region { buffer, offset, rows, columns, leading, transposed: false };
+        let (memory, element) = (buffer.memory(), T::TYPE);
+        let first = Region { memory, element, offset, rows, columns, leading, transposed: false };
         // No matrices, no elements.
         let Some(others) = count.checked_sub(1) else { return Ok(Batch { first, count, stride }) };
         let last = others.checked_mul(stride).and_then(|elements| elements.checked_add(offset));
@@ -342,7 +356,7 @@ macro_rules! batch_methods {
         /// # Errors
         ///
         /// [`GemmError::OutsideBuffer`] if the buffer ends before the last does.
-        pub fn new(
+        pub fn new<T: MatrixElement>(
             buffer: $buffer,
             offset: usize,
             count: usize,
@@ -386,7 +400,7 @@ macro_rules! batch_methods {
 }
 
 impl<'a> DeviceMatrices<'a> {
-    batch_methods!(DeviceMatrices, &'a DeviceBuffer<f32>);
+    batch_methods!(DeviceMatrices, &'a DeviceBuffer<T>);
 
     /// Like [`new`](DeviceMatrices::new), with matrices that start `stride` elements apart (0: the same one each time) and
     /// rows that start `leading` elements apart.
@@ -394,8 +408,8 @@ impl<'a> DeviceMatrices<'a> {
     /// # Errors
     ///
     /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OutsideBuffer`].
-    pub fn with_strides(
-        buffer: &'a DeviceBuffer<f32>,
+    pub fn with_strides<T: MatrixElement>(
+        buffer: &'a DeviceBuffer<T>,
         offset: usize,
         [count, stride]: [usize; 2],
         rows: usize,
@@ -407,7 +421,7 @@ impl<'a> DeviceMatrices<'a> {
 }
 
 impl<'a> DeviceMatricesMut<'a> {
-    batch_methods!(DeviceMatricesMut, &'a mut DeviceBuffer<f32>);
+    batch_methods!(DeviceMatricesMut, &'a mut DeviceBuffer<T>);
 
     /// Like [`new`](DeviceMatricesMut::new), with matrices that start `stride` elements apart and rows that start
     /// `leading` elements apart. Matrices may lie between each other's rows, but no element may be in two.
@@ -416,8 +430,8 @@ impl<'a> DeviceMatricesMut<'a> {
     ///
     /// [`GemmError::LeadingDimension`] if rows overlap, [`GemmError::OverlappingBatch`] if matrices do,
     /// [`GemmError::OutsideBuffer`].
-    pub fn with_strides(
-        buffer: &'a mut DeviceBuffer<f32>,
+    pub fn with_strides<T: MatrixElement>(
+        buffer: &'a mut DeviceBuffer<T>,
         offset: usize,
         [count, stride]: [usize; 2],
         rows: usize,
@@ -457,11 +471,12 @@ struct List<'a> {
 
 impl<'a> List<'a> {
     fn new(device: &Device, regions: Vec<Region<'a>>) -> Result<List<'a>, GemmError> {
-        let kind = |region: &Region<'_>| (region.rows, region.columns, region.leading, region.transposed);
+        let kind =
+            |region: &Region<'_>| (region.element, region.rows, region.columns, region.leading, region.transposed);
         if let Some(index) = regions.iter().position(|region| kind(region) != kind(&regions[0])) {
             return Err(GemmError::UnequalMatrices { index });
         }
-        if regions.iter().any(|region| !region.buffer.is_on(device)) {
+        if regions.iter().any(|region| !region.memory.is_on(device)) {
             return Err(DeviceError::OtherDevice { what: "a matrix of the list" }.into());
         }
         let addresses: Vec<u64> = regions.iter().map(Region::address).collect();
@@ -536,15 +551,6 @@ impl Place<'_> {
             Place::Listed { regions, .. } => Some(regions.len()),
         }
     }
-
-    /// The address of matrix `index`; of the only one, whatever the index.
-    pub(super) fn address(&self, index: usize) -> u64 {
-        match self {
-            Place::One(address) => *address,
-            Place::Strided { address, stride, .. } => address + (index * stride * size_of::<f32>()) as u64,
-            Place::Listed { regions, .. } => regions[index].address(),
-        }
-    }
 }
 
 /// A matrix or a batch of matrices to read: what [`Gemm::product`](super::Gemm::product) takes. It is made from a
@@ -556,14 +562,16 @@ pub struct Operand<'a> {
     pub(super) row_stride: usize,
     pub(super) column_stride: usize,
     pub(super) place: Place<'a>,
-    /// A buffer that it is in; `None` for a list of no matrices.
-    buffer: Option<&'a DeviceBuffer<f32>>,
+    pub(super) element: ElementType,
+    /// Memory that it is in; `None` for a list of no matrices.
+    memory: Option<Memory<'a>>,
 }
 
 impl<'a> Operand<'a> {
     fn new(region: &Region<'a>, place: Place<'a>) -> Operand<'a> {
         let ((rows, columns), (row_stride, column_stride)) = (region.dim(), region.strides());
-        Operand { rows, columns, row_stride, column_stride, place, buffer: Some(region.buffer) }
+        let (element, memory) = (region.element, Some(region.memory));
+        Operand { rows, columns, row_stride, column_stride, place, element, memory }
     }
 
     fn of_batch(batch: Batch<'a>) -> Operand<'a> {
@@ -576,7 +584,19 @@ impl<'a> Operand<'a> {
         let place = Place::Listed { regions, addresses: addresses.address(), aligned: *aligned };
         match list.regions.first() {
             Some(first) => Operand::new(first, place),
-            None => Operand { rows: 0, columns: 0, row_stride: 0, column_stride: 1, place, buffer: None },
+            None => {
+                let element = ElementType::F32;
+                Operand { rows: 0, columns: 0, row_stride: 0, column_stride: 1, place, element, memory: None }
+            }
+        }
+    }
+
+    /// The address of matrix `index` of a batch; of the only one, whatever the index.
+    pub(super) fn address(&self, index: usize) -> u64 {
+        match self.place {
+            Place::One(address) => address,
+            Place::Strided { address, stride, .. } => address + (index * stride * self.element.bytes()) as u64,
+            Place::Listed { regions, .. } => regions[index].address(),
         }
     }
 
@@ -586,7 +606,7 @@ impl<'a> Operand<'a> {
         let (row_stride, column_stride) = if by_columns { (1, rows) } else { (columns, 1) };
         let stride = rows.saturating_mul(columns);
         let place = count.map_or(Place::One(0), |count| Place::Strided { address: 0, stride, count });
-        Operand { rows, columns, row_stride, column_stride, place, buffer: None }
+        Operand { rows, columns, row_stride, column_stride, place, element: ElementType::F32, memory: None }
     }
 
     /// The transposed matrix or matrices.
@@ -600,7 +620,7 @@ impl<'a> Operand<'a> {
         let place = match self.place {
             Place::One(_) => self.place,
             Place::Strided { address, stride, count } => {
-                let address = address + (products * stride * size_of::<f32>()) as u64;
+                let address = address + (products * stride * self.element.bytes()) as u64;
                 Place::Strided { address, stride, count: count - products }
             }
             Place::Listed { regions, addresses, aligned } => {
@@ -614,7 +634,7 @@ impl<'a> Operand<'a> {
     /// A part of the matrix for product `index` of a batch.
     pub(super) fn part(self, index: usize, rows: Range<usize>, columns: Range<usize>) -> Operand<'a> {
         let offset = rows.start * self.row_stride + columns.start * self.column_stride;
-        let place = Place::One(self.place.address(index) + (offset * size_of::<f32>()) as u64);
+        let place = Place::One(self.address(index) + (offset * self.element.bytes()) as u64);
         Operand { rows: rows.len(), columns: columns.len(), place, ..self }
     }
 
@@ -629,11 +649,17 @@ impl<'a> Operand<'a> {
     /// the line counts as contiguous and aligned.
     pub(super) fn with_long_lines(self) -> Operand<'a> {
         let Operand { rows, columns, row_stride, column_stride, .. } = self;
+        let together = self.elements_together();
         match (rows, columns) {
-            (1, _) if column_stride == 1 => Operand { row_stride: columns.next_multiple_of(4), ..self },
-            (_, 1) if row_stride == 1 => Operand { column_stride: rows.next_multiple_of(4), ..self },
+            (1, _) if column_stride == 1 => Operand { row_stride: columns.next_multiple_of(together), ..self },
+            (_, 1) if row_stride == 1 => Operand { column_stride: rows.next_multiple_of(together), ..self },
             _ => self,
         }
+    }
+
+    /// Elements in 16 bytes, which are loaded together where they can be.
+    fn elements_together(&self) -> usize {
+        16 / self.element.bytes()
     }
 
     /// How it lies in memory.
@@ -641,11 +667,12 @@ impl<'a> Operand<'a> {
         let by_columns = self.column_stride != 1;
         let leading = if by_columns { self.column_stride } else { self.row_stride };
         let contiguous = if by_columns { self.rows } else { self.columns };
-        let aligned = contiguous.is_multiple_of(4)
-            && leading.is_multiple_of(4)
+        let together = self.elements_together();
+        let aligned = contiguous.is_multiple_of(together)
+            && leading.is_multiple_of(together)
             && match self.place {
                 Place::One(address) => address.is_multiple_of(16),
-                Place::Strided { address, stride, .. } => address.is_multiple_of(16) && stride.is_multiple_of(4),
+                Place::Strided { address, stride, .. } => address.is_multiple_of(16) && stride.is_multiple_of(together),
                 Place::Listed { aligned, .. } => aligned,
             };
         Layout { by_columns, aligned }
@@ -653,7 +680,7 @@ impl<'a> Operand<'a> {
 
     /// Whether it is in memory of `device`.
     pub(super) fn is_on(&self, device: &Device) -> bool {
-        self.buffer.is_none_or(|buffer| buffer.is_on(device))
+        self.memory.is_none_or(|memory| memory.is_on(device))
     }
 }
 

@@ -10,12 +10,14 @@
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
 //! | `host.rs` | matrices in host memory |
+//! | `factors.rs` | A and B in the elements that a kernel takes |
 //! | `blas.rs` | a product as other libraries are told of it |
 //! | `given.rs` | launches of a given kernel |
 //! | `error.rs` | what can be wrong |
 
 mod blas;
 mod error;
+mod factors;
 mod given;
 mod host;
 mod launch;
@@ -27,11 +29,12 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError, RwLock},
 };
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, launch::ElementType};
 
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
+    factors::{FactorBuffer, OtherPrecision, kernel_in, nearest, rounded},
     given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     matrix::{
@@ -141,12 +144,13 @@ impl Gemm {
         Ok(kernel)
     }
 
-    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product whose caller has
-    /// none.
-    fn plan_or(&self, plan: Option<Plan>, problem: &Problem) -> Plan {
-        match plan {
-            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            None => self.plan(problem),
+    /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
+    /// whose caller has none.
+    fn plan_or(&self, plan: Option<Plan>, problem: &Problem, factors: ElementType) -> Plan {
+        match (plan, factors::kernel_for(factors)) {
+            (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            (None, Some(kernel)) => Plan::new(kernel),
+            (None, None) => self.plan(problem),
         }
     }
 

@@ -92,7 +92,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.gemm.plan_or(self.plan, &problem))
+        Ok(self.gemm.plan_or(self.plan, &problem, self.a.element))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -142,7 +142,7 @@ impl<'a> Product<'a> {
             return Ok(());
         };
         let problem = product.problem();
-        let plan = gemm.plan_or(plan, &problem);
+        let plan = gemm.plan_or(plan, &problem, a.element);
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }

@@ -3,7 +3,7 @@
 //! The estimate is the [model](crate::plan::model) that plans without a tuning follow. Here it leaves out what can't win; which
 //! of the rest is the fastest is measured.
 
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel, Precision, Signature};
 
 use crate::{
     device::Machine,
@@ -37,6 +37,7 @@ fn production(problem: &Problem, machine: Machine, own: &Plan) -> Vec<Plan> {
 fn book(problem: &Problem, machine: Machine) -> Vec<Plan> {
     let can = |kernel: &&Kernel| {
         kernel.architecture.compute_capability() <= machine.compute_capability
+            && kernel.precision == Precision::F32
             && (problem.plain || kernel.signature == Signature::Call)
             && (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some()
     };

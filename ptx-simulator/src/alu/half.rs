@@ -134,6 +134,12 @@ impl HalfFormat for F16 {
     }
 }
 
+/// The number that the bits of an `f16` stand for; exact.
+#[inline(always)]
+pub fn f16_to_f32(bits: u16) -> f32 {
+    F16(bits).to_f32()
+}
+
 impl HalfFormat for BF16 {
     const INFINITY: u16 = 0x7f80;
     const ONE: u16 = 0x3f80;

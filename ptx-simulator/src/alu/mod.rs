@@ -48,6 +48,8 @@ mod tests;
 
 use std::ops::Deref;
 
+pub use half::f16_to_f32;
+
 use lanes::Level;
 use modifiers::Modifiers;
 

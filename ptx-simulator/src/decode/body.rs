@@ -106,6 +106,8 @@ impl<'a> Builder<'a, '_> {
             "atom" | "red" => self.atomic(text, guard),
             "cp" => self.copy(text, guard),
             "mbarrier" => self.mbarrier(text, guard),
+            "ldmatrix" | "stmatrix" => self.matrices(text, guard),
+            "mma" => self.matrix_product(text, guard),
             "cvta" => self.cvta(text, guard),
             "isspacep" => self.isspacep(text, guard),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => self.control(text, guard),

@@ -94,6 +94,17 @@ pub(super) fn visit(
             row(Read, source);
             row(Write, destination);
         }
+        Operation::Matrices(access) => {
+            row(Read, &mut access.address.base);
+            let usage = if access.stores { Read } else { Write };
+            lists[list_range(access.registers, access.count)].iter_mut().for_each(|register| row(usage, register));
+        }
+        Operation::MatrixProduct(product) => {
+            let registers = &mut lists[list_range(product.registers, product.of_all())];
+            let (sums, sources) = registers.split_at_mut(MatrixProduct::OF_SUMS.into());
+            sources.iter_mut().for_each(|register| row(Read, register));
+            sums.iter_mut().for_each(|register| row(Write, register));
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -272,7 +283,9 @@ impl Blocks {
                 | Operation::Match { .. }
                 | Operation::Shuffle { .. }
                 | Operation::Reduce { .. }
-                | Operation::Elect { .. } => {
+                | Operation::Elect { .. }
+                | Operation::Matrices(_)
+                | Operation::MatrixProduct(_) => {
                     leader[index] = true;
                     leader[index + 1] = true;
                 }

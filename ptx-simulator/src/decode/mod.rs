@@ -5,6 +5,7 @@ mod body;
 mod builder;
 mod control;
 mod flow;
+mod matrices;
 mod memory;
 mod order;
 mod origin;

@@ -68,7 +68,8 @@ pub(super) fn trace_origins(
         if let Operation::Load(Access { address, .. })
         | Operation::Store(Access { address, .. })
         | Operation::Atomic(Atomic { address, .. })
-        | Operation::Mbarrier(Mbarrier { address, .. }) = instruction.operation
+        | Operation::Mbarrier(Mbarrier { address, .. })
+        | Operation::Matrices(MatrixAccess { address, .. }) = instruction.operation
         {
             base = address.base;
         }

@@ -347,6 +347,65 @@ pub struct AsyncCopy {
     pub ignored: Guard,
 }
 
+/// `ldmatrix` and `stmatrix`: matrices of 8 x 8 elements of 16 bits between shared memory and the registers of a warp.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixAccess {
+    /// From registers to memory.
+    pub stores: bool,
+    /// Shared, or generic.
+    pub target: Target,
+    /// Matrices: 1, 2 or 4.
+    pub count: u8,
+    /// Lanes hold pieces of columns instead of rows.
+    pub transposed: bool,
+    pub address: Address,
+    /// The index of the first of `count` rows in [`Program::lists`].
+    pub registers: u32,
+}
+
+/// The elements of the factors of a matrix product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factors {
+    F16,
+    BF16,
+    TF32,
+}
+
+impl Factors {
+    /// Elements in a register.
+    pub fn per_register(self) -> u8 {
+        match self {
+            Factors::F16 | Factors::BF16 => 2,
+            Factors::TF32 => 1,
+        }
+    }
+}
+
+/// `mma`: D = A B + C of a warp, with A of 16 x K, B of K x 8, and C and D of 16 x 8 elements, those of `f32`.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixProduct {
+    pub factors: Factors,
+    /// 4, 8 or 16.
+    pub k: u8,
+    /// The index in [`Program::lists`] of the first row of D, of four; those of A, B and C follow.
+    pub registers: u32,
+}
+
+impl MatrixProduct {
+    /// Registers of D, which are as many as C's.
+    pub const OF_SUMS: u8 = 4;
+
+    /// Registers of A. B has half as many.
+    pub fn of_a(&self) -> u8 {
+        self.k / 2 / self.factors.per_register()
+    }
+
+    /// Registers of D, A, B and C together.
+    pub fn of_all(&self) -> u8 {
+        2 * Self::OF_SUMS + self.of_a() + self.of_a() / 2
+    }
+}
+
 /// What an instruction does to an mbarrier, a barrier that is an object in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierKind {
@@ -443,6 +502,8 @@ pub enum Operation {
         open: u32,
     },
     Mbarrier(Mbarrier),
+    Matrices(MatrixAccess),
+    MatrixProduct(MatrixProduct),
     /// The number of arrivals that a phase lacked, from an mbarrier's state.
     PendingCount {
         destination: u32,

@@ -239,7 +239,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     /// The lanes whose pointers lead to where bad accesses go.
-    fn lost(&self, pointers: &[*mut u8; 32], active: u32) -> u32 {
+    pub fn lost(&self, pointers: &[*mut u8; 32], active: u32) -> u32 {
         if !W::ACTIVE {
             return 0;
         }

@@ -9,8 +9,10 @@ mod coordination;
 mod copies;
 mod fault;
 mod launch;
+mod matrices;
 mod mbarrier;
 mod pattern;
+mod products;
 mod run;
 #[cfg(test)]
 mod tests;

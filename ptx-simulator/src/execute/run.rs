@@ -70,7 +70,7 @@ pub(super) struct Executor<'a, W> {
     pub recent: Vec<u32>,
     /// Address patterns of the basic block at hand.
     pub patterns: [AddressPattern; PATTERN_SLOTS as usize],
-    level: Level,
+    pub level: Level,
     /// Instructions of a warp in its turn.
     slice: u64,
     /// Where bad accesses of an observed launch lead: a place for each lane.
@@ -557,6 +557,22 @@ impl<'a, W: Watch> Executor<'a, W> {
                     }
                     pc += 1;
                 }
+                Operation::Matrices(access) => {
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    self.matrices(warp, pc, access)?;
+                    pc += 1;
+                }
+                Operation::MatrixProduct(product) => {
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    self.matrix_product(warp, product);
+                    pc += 1;
+                }
                 Operation::Atomic(atomic) => {
                     self.atomic(warp, pc, atomic, active)?;
                     pc += 1;
@@ -684,6 +700,33 @@ impl<'a, W: Watch> Executor<'a, W> {
             }
         }
         Ok(ready)
+    }
+
+    /// Whether all lanes of the warp are here for an `.aligned` instruction; otherwise the group must wait for others.
+    fn gather_warp(&mut self, warp: &mut Warp, index: usize, pc: u32, active: u32) -> Result<bool> {
+        if active == ALL {
+            return Ok(true);
+        }
+        if warp.live != ALL {
+            let (exited, missing) = ((warp.existing & !warp.live).count_ones(), (!warp.existing).count_ones());
+            let reasons = [(exited, "have exited"), (missing, "are missing, as the block ends within the warp")];
+            let others: Vec<String> = reasons
+                .into_iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, reason)| format!("{count} {reason}"))
+                .collect();
+            let kind = LaunchErrorKind::DivergentWarp { members: ALL, others: others.join(", ") };
+            return self.fault(warp, active, pc, kind);
+        }
+        let state = State::Gathering { members: ALL };
+        if active == warp.groups[index].mask {
+            warp.groups[index].pc = pc;
+            warp.groups[index].state = state;
+        } else {
+            warp.split(index, active, pc, state);
+            warp.groups[index].pc = pc + 1;
+        }
+        Ok(false)
     }
 
     /// Arrives at a barrier of the block; gives its number if it's complete.

@@ -117,6 +117,56 @@ impl<'a> AsyncCopy<'a> {
     }
 }
 
+/// Matrices of 8 x 8 elements of 16 bits that a warp moves between shared memory and its registers: `ldmatrix` and
+/// `stmatrix`. Every row of 16 bytes has an address of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixAccess<'a> {
+    /// Load or store.
+    pub kind: AccessKind,
+    /// Matrices: 1, 2 or 4.
+    pub matrices: u32,
+    /// The address in shared memory of row `i` of matrix `j` at `8 j + i`; the others hold anything.
+    pub addresses: &'a [u64; 32],
+    /// The rows that are accessed, a bit each: all but those whose address was a fault.
+    pub rows: u32,
+    /// Lanes hold pieces of columns instead of rows.
+    pub transposed: bool,
+}
+
+impl MatrixAccess<'_> {
+    /// What the lanes access, each the elements that its registers hold: of every matrix, lane `l` has elements
+    /// `2 (l % 4)` and the next of row `l / 4`, or of column `l / 4` if it's transposed.
+    pub fn by_lanes(&self, mut each: impl FnMut(Access<'_>)) {
+        for matrix in 0..self.matrices as usize {
+            let rows = &self.addresses[8 * matrix..8 * matrix + 8];
+            let good = self.rows >> (8 * matrix);
+            let (bytes, pieces) = if self.transposed { (2, 2) } else { (4, 1) };
+            for piece in 0..pieces {
+                let place = |lane: usize| match self.transposed {
+                    true => (2 * (lane % 4) + piece, 2 * (lane / 4)),
+                    false => (lane / 4, 4 * (lane % 4)),
+                };
+                let lanes =
+                    (0..32).filter(|lane| good >> place(*lane).0 & 1 != 0).fold(0, |mask, lane| mask | 1 << lane);
+                if lanes == 0 {
+                    continue;
+                }
+                let addresses = &std::array::from_fn(|lane| {
+                    let (row, offset) = place(lane);
+                    rows[row].wrapping_add(offset as u64)
+                });
+                each(Access { space: MemorySpace::Shared, kind: self.kind, lanes, addresses, bytes, stored: None });
+            }
+        }
+    }
+
+    /// What is accessed row by row: lane `8 j + i` stands for row `i` of matrix `j`.
+    pub fn by_rows(&self) -> Access<'_> {
+        let MatrixAccess { kind, rows, addresses, .. } = *self;
+        Access { space: MemorySpace::Shared, kind, lanes: rows, addresses, bytes: 16, stored: None }
+    }
+}
+
 /// What happens to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierEvent {
@@ -173,6 +223,12 @@ pub trait Observer {
 
     /// A warp accesses memory; the access has been found valid and is about to happen.
     fn access(&mut self, _place: Place, _access: Access<'_>) {}
+
+    /// A warp moves matrices between shared memory and its registers. Unless it's overridden, it's shown as the lanes'
+    /// loads and stores.
+    fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {
+        matrices.by_lanes(|access| self.access(place, access));
+    }
 
     /// The lanes of a warp arrive at a barrier of the block.
     fn barrier_arrives(&mut self, _place: Place, _barrier: u32, _lanes: u32) {}

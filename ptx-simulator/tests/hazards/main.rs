@@ -9,6 +9,7 @@ mod barriers;
 mod between_blocks;
 mod copies;
 mod faults;
+mod matrices;
 mod mbarriers;
 mod seam;
 mod shared_memory;

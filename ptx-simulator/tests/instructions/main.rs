@@ -19,6 +19,8 @@ mod functions;
 mod halves;
 mod integers;
 mod loads_and_stores;
+mod matrices;
+mod matrix_products;
 mod packed_integers;
 mod rounding;
 mod special_registers;

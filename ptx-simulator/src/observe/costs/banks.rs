@@ -17,6 +17,11 @@
 //! or the same throughout the warp for lane `i ^ 2`. One lane without its pair anywhere undoes it for the whole warp.
 //! Parts without active lanes take nothing.
 //!
+//! # Matrices
+//! `ldmatrix` and `stmatrix` access 8 rows of 16 bytes for each matrix, and each matrix takes as many wavefronts as its
+//! rows meet in one group of four banks; 1 if none do. This follows from the 128 bytes of a matrix and the quarter-warps
+//! above; it was not measured.
+//!
 //! # Atomics
 //! Lanes never share a word in an atomic, not even the same one. One of 4 bytes takes as many wavefronts as there are
 //! lanes in the fullest bank: 32 if the whole warp adds to one word. One of 8 bytes is cut up into half-warps like a
@@ -42,7 +47,7 @@
 use super::distinct::{self, Repeats};
 use crate::error::AccessKind;
 use crate::execute::lanes;
-use crate::observe::Access;
+use crate::observe::{Access, MatrixAccess};
 
 const BANKS: u64 = 32;
 const WORD: u64 = 4;
@@ -81,6 +86,19 @@ pub fn ideal(access: &Access<'_>) -> u32 {
         (lower & (access.lanes | access.lanes >> stride)).count_ones()
     };
     if distinct::count(elements(access, u32::MAX), BANKS).total <= pairs(1).max(pairs(2)) { used(true) } else { apart }
+}
+
+/// The wavefronts in which matrices are loaded or stored: each matrix takes its own.
+pub fn wavefronts_of_matrices(matrices: &MatrixAccess<'_>) -> u32 {
+    let rows = matrices.by_rows();
+    let (_, slots) = element_of(&rows);
+    parts(&rows, false).map(|matrix| distinct::count(elements(&rows, matrix), slots).fullest).sum()
+}
+
+/// The fewest wavefronts in which so many matrices can be loaded or stored: one for each.
+pub fn ideal_of_matrices(matrices: &MatrixAccess<'_>) -> u32 {
+    let rows = matrices.by_rows();
+    parts(&rows, false).filter(|matrix| rows.lanes & matrix != 0).count() as u32
 }
 
 /// What lanes may share, in bytes, and how many of them lie beside each other in all banks.

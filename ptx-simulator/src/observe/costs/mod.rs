@@ -48,7 +48,7 @@ pub mod sectors;
 
 use std::ops::AddAssign;
 
-use super::{Access, AsyncCopy, Observer, Place};
+use super::{Access, AsyncCopy, MatrixAccess, Observer, Place};
 use crate::decode::Module;
 use crate::decode::program::AddressSpace;
 use crate::error::{AccessKind, MemorySpace, SourceLocation};
@@ -82,6 +82,10 @@ pub struct Counts {
     pub warp_fma: u64,
     /// f32 fused multiply-adds, per thread.
     pub thread_fma: u64,
+    /// Matrix products on tensor cores (`mma`), per warp.
+    pub warp_mma: u64,
+    /// Multiply-adds of matrix products, 2,048 for 16 x 8 x 16.
+    pub mma_multiply_adds: u64,
     /// Arrivals of warps at barriers of the block.
     pub barriers: u64,
     /// Loads from shared memory.
@@ -136,6 +140,8 @@ impl AddAssign for Counts {
         self.thread_instructions += other.thread_instructions;
         self.warp_fma += other.warp_fma;
         self.thread_fma += other.thread_fma;
+        self.warp_mma += other.warp_mma;
+        self.mma_multiply_adds += other.mma_multiply_adds;
         self.barriers += other.barriers;
         self.shared_loads += other.shared_loads;
         self.shared_stores += other.shared_stores;
@@ -170,6 +176,8 @@ struct Entry {
     /// Whether it's the first step of an instruction of the text; the others aren't counted as instructions.
     counted: bool,
     fma: bool,
+    /// Multiply-adds, if it's a matrix product.
+    mma_multiply_adds: u64,
     counts: Counts,
 }
 
@@ -234,6 +242,7 @@ impl Costs {
             .map(|(place, text)| Entry {
                 counted: !place.continued,
                 fma: is_fma(&text.mnemonic),
+                mma_multiply_adds: multiply_adds_of_mma(&text.mnemonic),
                 counts: Counts::default(),
             })
             .collect();
@@ -262,6 +271,20 @@ impl Costs {
 /// for 64-bit addresses runs on.
 fn is_fma(mnemonic: &str) -> bool {
     (mnemonic.starts_with("fma.") || mnemonic.starts_with("mad.")) && mnemonic.ends_with(".f32")
+}
+
+/// The multiply-adds of a matrix product, by its shape `m16n8k16`; 0 if it's none.
+fn multiply_adds_of_mma(mnemonic: &str) -> u64 {
+    let mut words = mnemonic.split('.');
+    if words.next() != Some("mma") {
+        return 0;
+    }
+    let shape = |word: &str| {
+        let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        Some(m.parse::<u64>().ok()? * n.parse::<u64>().ok()? * k.parse::<u64>().ok()?)
+    };
+    words.find_map(shape).unwrap_or(0)
 }
 
 /// The lanes of an access to global memory that aren't at constants.
@@ -299,6 +322,10 @@ impl Observer for Costs {
                 entry.counts.warp_fma += 1;
                 entry.counts.thread_fma += threads;
             }
+            if entry.mma_multiply_adds > 0 {
+                entry.counts.warp_mma += 1;
+                entry.counts.mma_multiply_adds += entry.mma_multiply_adds;
+            }
         }
     }
 
@@ -325,6 +352,17 @@ impl Observer for Costs {
         // Not as wide as what is written, where some of it is zeros.
         let short = |lane: usize| u64::from(copy.bytes) - u64::from(copy.source_bytes[lane]);
         counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
+    }
+
+    fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        let counts = &mut entry.counts;
+        let traffic = match matrices.kind {
+            AccessKind::Read => &mut counts.shared_loads,
+            _ => &mut counts.shared_stores,
+        };
+        let (units, ideal) = (banks::wavefronts_of_matrices(&matrices), banks::ideal_of_matrices(&matrices));
+        count(traffic, &matrices.by_rows(), units, ideal);
     }
 
     fn barrier_arrives(&mut self, place: Place, _barrier: u32, _lanes: u32) {

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::quick::QuickMap;
-use crate::decode::program::{BarrierKind, Instruction, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics};
+use crate::decode::program::{
+    BarrierKind, Instruction, MatrixAccess, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics,
+};
 use crate::decode::{Module, SharedArray};
 use crate::error::{AccessKind, SourceLocation};
 
@@ -128,7 +130,9 @@ impl Table {
             let array = program.origins.get(index).copied().unwrap_or(NONE);
             let source = module.source(*place);
             let access = match instruction.operation {
-                Operation::Store(_) | Operation::AsyncCopy(_) => AccessKind::Write,
+                Operation::Store(_)
+                | Operation::AsyncCopy(_)
+                | Operation::Matrices(MatrixAccess { stores: true, .. }) => AccessKind::Write,
                 Operation::Atomic(_) => AccessKind::Atomic,
                 Operation::Mbarrier(mbarrier) => match mbarrier.kind {
                     MbarrierKind::Initialise => AccessKind::Write,
@@ -257,7 +261,14 @@ impl Table {
 fn only_asks(code: &[Instruction]) -> bool {
     let does = |instruction: &Instruction| {
         let operation = &instruction.operation;
-        matches!(operation, Operation::Load(_) | Operation::Store(_) | Operation::Atomic(_) | Operation::AsyncCopy(_))
+        matches!(
+            operation,
+            Operation::Load(_)
+                | Operation::Store(_)
+                | Operation::Atomic(_)
+                | Operation::AsyncCopy(_)
+                | Operation::Matrices(_)
+        )
     };
     let asks = |instruction: &Instruction| match &instruction.operation {
         Operation::Mbarrier(mbarrier) => matches!(mbarrier.kind, MbarrierKind::TestState | MbarrierKind::TestParity),

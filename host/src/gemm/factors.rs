@@ -1,0 +1,163 @@
+//! A and B in the elements that a kernel takes, from numbers of f32.
+
+use gpu_kernels::{Kernel, Precision, launch::ElementType, tensor_cores};
+use half::bf16;
+use ndarray::{Array, Dimension};
+
+use super::{DeviceMatrices, DeviceMatrix, GemmError, laid_out};
+use crate::{
+    device::{Device, DeviceBuffer, DeviceError},
+    kernels::Named,
+};
+
+/// The kernel for factors of a type when nobody names one; `None` where [`plan`](crate::plan) chooses.
+pub(super) fn kernel_for(factors: ElementType) -> Option<&'static Kernel> {
+    match factors {
+        ElementType::F32 => None,
+        // It's the only one so far.
+        ElementType::Bf16 => Some(&tensor_cores::KERNEL),
+    }
+}
+
+/// The precision that was asked for isn't that of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the kernel '{kernel}' computes in {has}, and {wanted} is asked for: leave out one of the two")]
+pub struct OtherPrecision {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Its precision.
+    pub has: &'static str,
+    /// What was asked for.
+    pub wanted: &'static str,
+}
+
+/// The kernel to compute with in a precision, if one is asked for: the one that is named, if any, else one of that
+/// precision. `None` if [`plan`](crate::plan) is to choose.
+///
+/// # Errors
+///
+/// [`OtherPrecision`] if the named one has another.
+pub fn kernel_in(precision: Option<Precision>, named: Option<Named>) -> Result<Option<Named>, OtherPrecision> {
+    let has = named.map(|named| named.any().precision);
+    match (named, has, precision) {
+        (Some(named), Some(has), Some(wanted)) if has != wanted => {
+            Err(OtherPrecision { kernel: named.name(), has: has.name(), wanted: wanted.name() })
+        }
+        (Some(named), ..) => Ok(Some(named)),
+        (None, _, wanted) => Ok(wanted.and_then(|wanted| kernel_for(wanted.factors())).map(Named::Kernel)),
+    }
+}
+
+/// The nearest number that elements of a type can hold, halfway to even.
+pub fn nearest(element: ElementType, number: f32) -> f32 {
+    match element {
+        ElementType::F32 => number,
+        ElementType::Bf16 => bf16::from_f32(number).to_f32(),
+    }
+}
+
+/// The numbers that a kernel is given in the place of those of `numbers`: the [`nearest`] ones.
+pub fn rounded<D: Dimension>(element: ElementType, mut numbers: Array<f32, D>) -> Array<f32, D> {
+    if element != ElementType::F32 {
+        numbers.mapv_inplace(|number| nearest(element, number));
+    }
+    numbers
+}
+
+/// Elements of A or B in device memory, of the type that a kernel takes.
+#[derive(Debug)]
+pub enum FactorBuffer {
+    /// Numbers as they are.
+    F32(DeviceBuffer<f32>),
+    /// Rounded to bf16.
+    Bf16(DeviceBuffer<bf16>),
+}
+
+impl FactorBuffer {
+    /// Uploads numbers, rounded to the [`nearest`].
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`], for want of memory for instance.
+    pub fn upload(device: &Device, element: ElementType, numbers: &[f32]) -> Result<FactorBuffer, DeviceError> {
+        Ok(match element {
+            ElementType::F32 => FactorBuffer::F32(device.upload(numbers)?),
+            ElementType::Bf16 => {
+                let rounded: Vec<bf16> = numbers.iter().map(|number| bf16::from_f32(*number)).collect();
+                FactorBuffer::Bf16(device.upload(&rounded)?)
+            }
+        })
+    }
+
+    /// The buffer's first `rows` x `columns` elements as a row-major matrix.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::OutsideBuffer`] if there aren't as many.
+    pub fn matrix(&self, rows: usize, columns: usize) -> Result<DeviceMatrix<'_>, GemmError> {
+        self.matrix_at(0, rows, columns)
+    }
+
+    /// `rows` x `columns` elements from element `offset` on as a row-major matrix.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn matrix_at(&self, offset: usize, rows: usize, columns: usize) -> Result<DeviceMatrix<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
+        }
+    }
+
+    /// A `rows` x `columns` matrix without gaps at the beginning of the buffer: by columns or by rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn laid_out(&self, rows: usize, columns: usize, by_columns: bool) -> Result<DeviceMatrix<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => laid_out(buffer, rows, columns, by_columns),
+            FactorBuffer::Bf16(buffer) => laid_out(buffer, rows, columns, by_columns),
+        }
+    }
+
+    /// A batch of row-major matrices without gaps at the beginning of the buffer.
+    pub(super) fn batch(&self, count: usize, rows: usize, columns: usize) -> Result<DeviceMatrices<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
+        }
+    }
+
+    /// All elements, as numbers.
+    ///
+    /// # Errors
+    ///
+    /// Any error of earlier launches.
+    pub fn download(&self) -> Result<Vec<f32>, DeviceError> {
+        Ok(match self {
+            FactorBuffer::F32(buffer) => buffer.download()?,
+            FactorBuffer::Bf16(buffer) => buffer.download()?.into_iter().map(bf16::to_f32).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceSelector;
+
+    #[test]
+    fn what_is_uploaded_is_what_rounding_says() {
+        let device = Device::open(DeviceSelector::Simulator).unwrap();
+        // Halfway between two numbers of bf16, to even; beyond the largest; smaller than the smallest; none.
+        let numbers = [1.0, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3.4e38, -1e-42, 0.1, f32::INFINITY];
+        for element in [ElementType::F32, ElementType::Bf16] {
+            let expected = numbers.map(|number| nearest(element, number));
+            assert_eq!(FactorBuffer::upload(&device, element, &numbers).unwrap().download().unwrap(), expected);
+        }
+        let halves = numbers.map(|number| nearest(ElementType::Bf16, number));
+        assert_eq!(halves[..5], [1.0, 1.0, 1.015625, f32::INFINITY, -0.0]);
+    }
+}
