@@ -2,7 +2,7 @@
 
 pub mod model;
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Precision};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
 
 use crate::{device::Machine, verify::Order};
@@ -68,6 +68,7 @@ impl Plan {
 pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
     let along_k = kernel.entry != gpu_kernels::k_slices::KERNEL.entry;
     match family_of(kernel) {
+        None if kernel.precision == Precision::Bf16 => Order::TensorCores,
         None if along_k => Order::Ascending,
         None => Order::Any,
         Some((family, _)) if family.slices == 1 && splits <= 1 && k <= family.longest_sum as usize => Order::Ascending,
