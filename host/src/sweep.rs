@@ -210,7 +210,7 @@ pub fn count(
     let counted = explain::count(gemm, kernel, [size; 3])?;
     let needs = explain::block_needs(&counted, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
-    let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3]));
+    let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3], kernel.precision));
     Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts, ratios, registers, occupancy })
 }
 

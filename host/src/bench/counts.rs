@@ -55,7 +55,7 @@ pub fn count(
     let observed = hands.gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry))?;
     let counts = observed.map(|costs| costs.total()).unwrap_or_default();
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());
-    let ratios = Ratios::new(&counts, [m, n, k]);
+    let ratios = Ratios::new(&counts, [m, n, k], kernel.precision);
     let blocks = kernel.blocks(m, n, k);
     let contender = contender.clone();
     Ok(Some(Counted { problem: *problem, contender, kernel: kernel.name, blocks, counts, ratios, check }))
