@@ -307,6 +307,16 @@ pub fn f32_lanes((major, minor): (u32, u32)) -> Option<u32> {
     }
 }
 
+/// Multiply-adds in a precision that a multiprocessor does each clock, of a GPU that its driver calls `name`. `None` if it
+/// isn't known: [`f32_lanes`] doesn't list the capability, or [`GPUS`] not the GPU, whose tensor cores may be as fast as half
+/// or twice those of another one of the same capability.
+pub fn multiply_adds(precision: Precision, name: &str, compute_capability: (u32, u32)) -> Option<u32> {
+    match precision {
+        Precision::F32 => f32_lanes(compute_capability),
+        Precision::Bf16 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds),
+    }
+}
+
 /// A GPU that is in no list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no GPU named '{}' in the table; known GPUs: {}", .name.escape_debug(), names().join(", "))]
@@ -356,6 +366,9 @@ mod tests {
     fn the_lanes_of_a_capability_are_those_of_its_gpus() {
         assert!(GPUS.iter().all(|gpu| f32_lanes(gpu.compute_capability) == Some(gpu.f32_lanes)));
         assert_eq!(f32_lanes((99, 0)), None);
+        assert_eq!(multiply_adds(Precision::F32, "some card", (8, 9)), Some(128));
+        assert_eq!(multiply_adds(Precision::Bf16, "some card", (8, 9)), None);
+        assert_eq!(multiply_adds(Precision::Bf16, "NVIDIA L40S", (8, 9)), Some(512));
     }
 
     #[test]

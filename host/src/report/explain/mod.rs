@@ -32,7 +32,8 @@ pub struct ExplainReport {
     /// The kernel in one line.
     pub title: &'static str,
     /// Its precision: the elements of A and B.
-    pub precision: &'static str,
+    #[serde(serialize_with = "super::by_name")]
+    pub precision: Precision,
     /// Rows of C.
     pub m: usize,
     /// Columns of C.
@@ -74,8 +75,6 @@ pub struct ExplainReport {
     pub width: Option<usize>,
     #[serde(skip)]
     listings: Vec<Listing>,
-    #[serde(skip)]
-    arithmetic: Precision,
     #[serde(skip)]
     register_count: Registers,
     #[serde(skip)]
@@ -232,7 +231,7 @@ impl ExplainReport {
         ExplainReport {
             kernel: kernel.name,
             title: kernel.title,
-            precision: kernel.precision.name(),
+            precision: kernel.precision,
             m,
             n,
             k,
@@ -260,7 +259,6 @@ impl ExplainReport {
             occupancy,
             roofline,
             listings,
-            arithmetic: kernel.precision,
             register_count: registers,
             language,
         }
@@ -273,7 +271,7 @@ impl ExplainReport {
     /// What the drawing library says, in words.
     pub fn picture(&self) -> Result<String, String> {
         let title = format!("{}, {} x {} x {}, {}", self.kernel, self.m, self.n, self.k, self.gpu.name);
-        picture::svg(&self.roofline, self.precision, &title, text::labels(self.language))
+        picture::svg(&self.roofline, self.precision.name(), &title, text::labels(self.language))
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -281,10 +279,10 @@ impl ExplainReport {
         let (total, ratios, gpu) = (&self.total, &self.ratios, &self.gpu);
         let shape = [self.m, self.n, self.k];
         let counted = table::count;
-        let peak = (self.roofline.peak, self.arithmetic);
+        let peak = (self.roofline.peak, self.precision);
         let (fma, mma, multiply_adds) =
             (counted(total.warp_fma), counted(total.warp_mma), counted(total.mma_multiply_adds));
-        let (multiplying, share) = match self.arithmetic {
+        let (multiplying, share) = match self.precision {
             Precision::F32 => (text::Multiplying::Fma { count: &fma }, ratios.fma_share),
             Precision::Bf16 => {
                 (text::Multiplying::Mma { count: &mma, multiply_adds: &multiply_adds }, ratios.mma_share)
@@ -294,7 +292,7 @@ impl ExplainReport {
             (labels.kernel, format!("{}: {}", self.kernel, self.title)),
             (
                 labels.product,
-                text::product(shape, self.arithmetic, &table::times(&self.grid), &table::times(&self.block), language),
+                text::product(shape, self.precision, &table::times(&self.grid), &table::times(&self.block), language),
             ),
             (labels.counted, text::counted(language).to_owned()),
             (labels.gpu, text::gpu(gpu.name, gpu.multiprocessors, peak, gpu.bandwidth, language)),
