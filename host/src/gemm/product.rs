@@ -104,7 +104,7 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.plan.unwrap_or_else(|| self.gemm.plan(&problem));
+            let plan = self.gemm.plan_or(self.plan, &problem, a.element);
             self.gemm.workspace_elements(&Manner::from(&plan), m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
