@@ -4,7 +4,7 @@
 //! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left.
 //!
 //! Read [`shape`] for what distinguishes one kernel from another, [`operand`] for how A and B come into shared memory,
-//! then [`pipelined`].
+//! then [`pipelined`]; [`block_order`] and [`output`] are its first and its last lines.
 
 #![no_std]
 // Arrays live in registers only if every loop over them is unrolled, and LLVM does that for loops over numbers.

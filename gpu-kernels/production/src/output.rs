@@ -103,8 +103,11 @@ impl Output {
                 }
             }
             for v in 0..VECTORS {
-                for i in 0..4 {
-                    values[v][i] = before[v][i].mul_add(self.beta, values[v][i]);
+                let (row, column) = at(v);
+                if row < self.m && column + 4 <= self.n {
+                    for i in 0..4 {
+                        values[v][i] = before[v][i].mul_add(self.beta, values[v][i]);
+                    }
                 }
             }
         }
@@ -179,6 +182,8 @@ impl Output {
 
     #[inline(always)]
     unsafe fn store_word(&self, address: u64, value: f32, before: f32) {
-        vectors::store_global_word(address, before.mul_add(self.beta, value));
+        // Not that 0 is added, which would make a 0 of a -0.
+        let value = if self.beta != 0.0 { before.mul_add(self.beta, value) } else { value };
+        vectors::store_global_word(address, value);
     }
 }

@@ -5,6 +5,9 @@
 //! for the warps of a block (`k_slices`), barriers that stand early or in two halves (`split_barrier`), and an order of
 //! blocks that suits the cache (`block_order`).
 //!
+//! Along K a *tile* is here what one stage holds, TILE_K places, for which the lessons say a step; and a *step* is what a
+//! warp multiplies at once, one place of K, or of its slice.
+//!
 //! ```text
 //!   step of a warp:     0       1       2      ...     STEPS - 2     STEPS - 1
 //!   reads operands of   1       2       3              STEPS - 1     0 of the next tile
@@ -33,8 +36,9 @@
 //!
 //! Every addition rounds, by a share of what the sum has come to, so that the error of a sum of random numbers grows like
 //! their number. Of two halves each has half of it, and together they err 0.7 times as much. So a thread whose sums are
-//! longer than [`Shape::LONGEST_SUM`] goes to work again and again: with slices it adds up what it has in a second set of
-//! registers; without it has no registers for that, and stores the first half of K before it adds the second.
+//! longer than [`Shape::LONGEST_SUM`] begins them anew: with slices as often as it takes, and adds up what it has in a
+//! second set of registers; without it has no registers for that, and once only: it stores the first half of K before it
+//! adds the second.
 
 use cuda_std::*;
 use kernel_common::{barriers, copies, position, vectors, Call};

@@ -14,7 +14,7 @@ pub trait Shape {
     const TILE_M: usize = Self::Base::TILE_M;
     /// Columns of C per block.
     const TILE_N: usize = Self::Base::TILE_N;
-    /// Elements of the inner dimension that are in shared memory at a time, per stage.
+    /// Elements along K of the pieces of A and B that a stage of shared memory holds.
     const TILE_K: usize = Self::Base::TILE_K;
     /// Warp tiles from top to bottom.
     const WARPS_M: usize = Self::Base::WARPS_M;
@@ -41,7 +41,8 @@ pub trait Shape {
     /// The most products that one sum takes before it is added to others, which keeps the error of long sums small.
     ///
     /// With slices there are registers to add it to. Without, the outputs have to be stored and read again, and the copies
-    /// begin anew: on an H200 that takes as long as 27 more products for each output.
+    /// begin anew: on an H200 that takes as long as 27 more products for each output. So without slices a longer K is cut
+    /// in two halves and no further, and each of them may be longer than this.
     const LONGEST_SUM: usize = Self::Base::LONGEST_SUM;
 
     /// Threads of a block.

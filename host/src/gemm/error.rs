@@ -155,7 +155,9 @@ pub enum GemmError {
         family: &'static str,
     },
     /// A kernel of the book, which computes plain products only.
-    #[error("the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave the kernel to be chosen")]
+    #[error(
+        "the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave these out, or leave the kernel to be chosen for factors of f32"
+    )]
     PlainOnly {
         /// The kernel.
         kernel: &'static str,

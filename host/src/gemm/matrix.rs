@@ -402,8 +402,8 @@ macro_rules! batch_methods {
 impl<'a> DeviceMatrices<'a> {
     batch_methods!(DeviceMatrices, &'a DeviceBuffer<T>);
 
-    /// Like [`new`](DeviceMatrices::new), with matrices that start `stride` elements apart (0: the same one each time) and
-    /// rows that start `leading` elements apart.
+    /// Like [`new`](DeviceMatrices::new), with `count` matrices that start `stride` elements apart (0: the same one each
+    /// time) and rows that start `leading` elements apart.
     ///
     /// # Errors
     ///
@@ -423,7 +423,7 @@ impl<'a> DeviceMatrices<'a> {
 impl<'a> DeviceMatricesMut<'a> {
     batch_methods!(DeviceMatricesMut, &'a mut DeviceBuffer<T>);
 
-    /// Like [`new`](DeviceMatricesMut::new), with matrices that start `stride` elements apart and rows that start
+    /// Like [`new`](DeviceMatricesMut::new), with `count` matrices that start `stride` elements apart and rows that start
     /// `leading` elements apart. Matrices may lie between each other's rows, but no element may be in two.
     ///
     /// # Errors

@@ -120,7 +120,7 @@ impl FamilyRow {
 /// What the letters at the end of a production kernel's name say.
 const WAYS: &str = "The letters say how a kernel copies A and B: k along K, where that is contiguous; v and w across K, v 16 bytes \
                     at a time from rows at multiples of 16 bytes, w word by word. By the family's name the kernel is taken \
-                    that suits the matrices.";
+                    that suits the matrices. Shared bytes are those of the kernel that takes the most.";
 
 /// All kernels.
 #[derive(Debug, Serialize)]

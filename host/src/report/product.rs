@@ -51,6 +51,8 @@ pub struct ProductReport {
     pub n: usize,
     /// The inner dimension.
     pub k: usize,
+    /// The type in which the kernel takes A's and B's elements, such as "f32"; sums and C are f32.
+    pub factors: &'static str,
     /// The device that ran it.
     pub device: DeviceInfo,
     /// Whether the device is the simulator, whose times are not GPU times.
@@ -95,6 +97,7 @@ impl ProductReport {
             m,
             n,
             k,
+            factors: kernel.precision.factors().name(),
             device: device.clone(),
             simulated: device.kind == DeviceKind::Simulator,
             formula: Formula::default(),
@@ -130,7 +133,11 @@ impl ProductReport {
         };
         let (a, b) = (operand("A", transpose_a, m, k), operand("B", transpose_b, k, n));
         let added = if beta == 0.0 { String::new() } else { format!(" + {}C", factor(beta)) };
-        format!("C ({m} x {n}) = {}{a} {b}{added}, f32", factor(alpha))
+        let types = match self.factors {
+            "f32" => "f32".into(),
+            factors => format!("factors of {factors}, sums of f32"),
+        };
+        format!("C ({m} x {n}) = {}{a} {b}{added}, {types}", factor(alpha))
     }
 
     /// Whether the product passed the check, if there was one.
