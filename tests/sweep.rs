@@ -109,7 +109,8 @@ fn the_readers_own_kernel_is_compared_for_sizes_that_it_takes() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
+        (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--sizes", "64,0"], "--sizes has a 0"),
         (&["--sizes", "4000000000"], "bytes of host memory"),

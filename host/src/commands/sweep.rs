@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::ensure;
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Precision};
 use host::{
     cublas::{Cublas, CublasError},
     device::Device,
@@ -67,6 +67,12 @@ fn named_kernels(names: &[String], sizes: &[usize]) -> anyhow::Result<Vec<&'stat
             let mut kernels: Vec<&'static Kernel> = Vec::new();
             for name in names {
                 let kernel = kernels::by_name_or_exercise(name)?.for_rows([*hardest; 3])?;
+                let (name, precision) = (kernel.name, kernel.precision.name());
+                ensure!(
+                    kernel.precision == Precision::F32,
+                    "'{name}' computes in {precision}, and sweep compares kernels of f32: leave it out; `bench --kernels {name}` \
+                     compares it with its like"
+                );
                 // Who names one twice wants it once.
                 if kernels.iter().all(|known| known.name != kernel.name) {
                     kernels.push(kernel);
