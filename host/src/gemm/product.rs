@@ -89,7 +89,7 @@ impl<'a> Product<'a> {
     ///
     /// # Errors
     ///
-    /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
+    /// [`GemmError::InnerSizesDiffer`], [`GemmError::FactorBatches`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
         Ok(self.gemm.plan_or(self.plan, &problem, self.a.element))
@@ -99,7 +99,7 @@ impl<'a> Product<'a> {
     ///
     /// # Errors
     ///
-    /// [`GemmError::InnerSizesDiffer`], [`GemmError::BatchLength`].
+    /// [`GemmError::InnerSizesDiffer`], [`GemmError::FactorBatches`].
     pub fn workspace_bytes(&self) -> Result<u64, GemmError> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
@@ -122,7 +122,7 @@ impl<'a> Product<'a> {
     /// The length of the batch, as far as A and B tell.
     fn count(&self) -> Result<usize, GemmError> {
         match (self.a.place.count(), self.b.place.count()) {
-            (Some(a), Some(b)) if a != b => Err(GemmError::BatchLength { input: "A", count: a, c: b }),
+            (Some(a), Some(b)) if a != b => Err(GemmError::FactorBatches { a, b }),
             (a, b) => Ok(a.or(b).unwrap_or(1)),
         }
     }
