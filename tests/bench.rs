@@ -144,7 +144,7 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--kernels", "cuBLAS"], "there is no kernel named 'cuBLAS'"),
         (&["--sizes", "64,0"], "0x0x0 is an empty product"),
@@ -155,6 +155,11 @@ fn bad_input_is_named() {
         (&["--shapes", "64x64"], "expected MxNxK"),
         (&["--shapes", "64x64x64:XY"], "expected MxNxK"),
         (&["--set", "large"], "expected one of squares, random, skinny, batches, transposes"),
+        (&["--random", "0"], "0 is not in 1..=10000"),
+        (&["--random", "4000000000"], "4000000000 is not in 1..=10000"),
+        (&["--csv", "one.out", "--svg", "./one.out"], "name the same file, one.out"),
+        (&["--sizes", "16", "--kernels", "tensor_cores"], "nobody can be counted"),
+        (&["--shapes", "2*16x16x16"], "nobody can be counted"),
         (&["--rounds", "0"], "0 is not in 1..=1000"),
         (&["--csv", "/no/such/folder/bench.csv"], "cannot write"),
     ];
