@@ -16,8 +16,12 @@ fn column<'a>(rows: &'a Value, name: &str) -> Vec<&'a str> {
 }
 
 /// The kernels that can be compared with each other.
+fn kernels_of(precision: Precision) -> impl Iterator<Item = &'static str> {
+    gpu_kernels::KERNELS.iter().filter(move |kernel| kernel.precision == precision).map(|kernel| kernel.name)
+}
+
 fn kernels_of_f32() -> impl Iterator<Item = &'static str> {
-    gpu_kernels::KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32).map(|kernel| kernel.name)
+    kernels_of(Precision::F32)
 }
 
 #[test]
@@ -34,6 +38,35 @@ fn without_a_gpu_every_kernel_is_counted_and_its_product_checked() {
     }
     assert_eq!((&report["simulated"], &report["passed"]), (&true.into(), &true.into()));
     assert!(report["rows"].as_array().unwrap().is_empty(), "no times come from the simulator");
+}
+
+#[test]
+fn bf16_has_a_table_of_its_own_with_every_kernel_of_bf16_and_no_other() {
+    let report = json(&["--device", "sim", "--sizes", "32", "--precision", "bf16"]);
+    let expected: Vec<&str> = kernels_of(Precision::Bf16).chain(["gemm"]).collect();
+    assert_eq!(column(&report["counts"], "contender"), expected);
+    assert_eq!((&report["precision"], &report["passed"]), (&"bf16".into(), &true.into()));
+    for row in report["counts"].as_array().unwrap() {
+        assert!(row["mma_multiply_adds"].as_u64().unwrap() >= 32 * 32 * 32 && row["fma"] == 0, "{row}");
+        assert!(row["right"] == true && row["check"]["max_error"].as_f64().unwrap() > 0.0, "{row}");
+    }
+    assert_eq!(json(&["--device", "sim", "--sizes", "32", "--kernels", "tiled"])["precision"], "f32");
+}
+
+#[test]
+fn a_kernel_of_bf16_that_is_named_makes_it_a_table_of_bf16_and_what_it_cant_do_is_left_out() {
+    let report =
+        json(&["--device", "sim", "--shapes", "40x24x33,2*16x16x16,16x16x16:TN", "--kernels", "gemm,tensor_cores"]);
+    assert_eq!(report["precision"], "bf16");
+    assert_eq!(column(&report["counts"], "contender"), ["gemm", "tensor_cores"]);
+    assert_eq!(column(&report["counts"], "kernel"), ["tensor_cores"; 2]);
+    assert!(report["counts"].as_array().unwrap().iter().all(|row| row["right"] == true), "{report}");
+    let shapes = serde_json::json!(["2*16x16x16", "16x16x16:TN"]);
+    assert_eq!((&report["left_out"][0]["shapes"], &report["left_out"][1]["shapes"]), (&shapes, &shapes));
+    let arguments = ["bench", "--device", "sim", "--sizes", "16", "--precision", "bf16", "--lang"];
+    let said = predicate::str::contains("A and B are rounded to bf16").and(predicate::str::contains("mma"));
+    common::host().args(arguments).arg("en").assert().code(0).stdout(said.and(predicate::str::contains("fma").not()));
+    common::host().args(arguments).arg("zh").assert().code(0).stdout(predicate::str::contains("舍入为 bf16"));
 }
 
 #[test]
@@ -144,7 +177,10 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
+        (&["--precision", "f8"], "expected f32 or bf16"),
+        (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
+        (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--kernels", "cuBLAS"], "there is no kernel named 'cuBLAS'"),
         (&["--sizes", "64,0"], "0x0x0 is an empty product"),
@@ -158,7 +194,6 @@ fn bad_input_is_named() {
         (&["--random", "0"], "0 is not in 1..=10000"),
         (&["--random", "4000000000"], "4000000000 is not in 1..=10000"),
         (&["--csv", "one.out", "--svg", "./one.out"], "name the same file, one.out"),
-        (&["--sizes", "16", "--kernels", "tensor_cores"], "nobody can be counted"),
         (&["--shapes", "2*16x16x16"], "nobody can be counted"),
         (&["--rounds", "0"], "0 is not in 1..=1000"),
         (&["--csv", "/no/such/folder/bench.csv"], "cannot write"),
@@ -192,4 +227,24 @@ fn with_a_gpu_everybody_is_timed_and_checked() {
     }
     assert_eq!(report["summaries"].as_array().unwrap().len(), if compared { 2 } else { 0 });
     assert_eq!(report["passed"], true);
+}
+
+#[test]
+fn with_a_gpu_kernels_of_bf16_are_timed_and_checked_beside_cublas_in_bf16() {
+    use host::device::{Device, DeviceSelector};
+    let Ok(device) = Device::open(DeviceSelector::Cuda(None)) else { return };
+    if device.machine().compute_capability < (8, 0) {
+        return;
+    }
+    let shapes = "256x256x256,300x100x77,1000x520x264";
+    let report = json(&["--device", "cuda", "--shapes", shapes, "--kernels", "tensor_cores", "--rounds", "5"]);
+    let compared = report["cublas"].is_string();
+    assert_eq!((&report["precision"], &report["passed"]), (&"bf16".into(), &true.into()), "{report}");
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), if compared { 6 } else { 3 });
+    for row in rows {
+        assert_eq!((&row["right"], &row["reproducible"]), (&true.into(), &true.into()), "{row}");
+        assert!(row["share_of_peak"].as_f64().is_none_or(|share| share > 0.0 && share < 1.0), "{row}");
+        assert_eq!(row["ratio"].is_number(), compared && row["contender"] != "cuBLAS", "{row}");
+    }
 }

@@ -4,9 +4,10 @@ use std::{collections::BTreeSet, sync::LazyLock};
 
 use broken_kernels::{Before, Kind, MISTAKES, Mistake, Shows};
 use broken_kernels_ptx::PTX;
-use gpu_kernels::LaunchShape;
+use gpu_kernels::{LaunchShape, launch::ElementType};
 use host::{
     device::{Argument, Device, DeviceSelector},
+    gemm::{FactorBuffer, rounded},
     matrix, verify,
 };
 use ndarray::Array2;
@@ -18,6 +19,16 @@ use ptx_simulator::{
 /// (m, n, k): three whole tiles along k, and the same with edges.
 const WHOLE: (usize, usize, usize) = (32, 32, 48);
 const EDGES: (usize, usize, usize) = (20, 37, 41);
+/// Edges where rows of 16-bit elements begin at multiples of 16 bytes.
+const EDGES_OF_BF16: (usize, usize, usize) = (20, 40, 40);
+
+/// The shape with edges that a mistake is launched with.
+fn edges(mistake: &Mistake) -> (usize, usize, usize) {
+    match mistake.factors {
+        ElementType::F32 => EDGES,
+        ElementType::Bf16 => EDGES_OF_BF16,
+    }
+}
 
 /// A kind and the lines it's about; the second is 0 where there is one only.
 type Seen = BTreeSet<(Kind, u32, u32)>;
@@ -55,13 +66,14 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
     static MODULE: LazyLock<Module> = LazyLock::new(|| Module::parse(PTX).expect("the build made it"));
     let module = &*MODULE;
     let mut simulator = Simulator::builder().threads(1).memory_limit(1 << 24).build();
-    let (a, b) = inputs((m, n, k));
-    let mut upload = |elements: &[f32]| {
-        let pointer = simulator.allocate(size_of_val(elements) as u64).unwrap();
-        simulator.write(pointer, bytemuck::cast_slice(elements)).unwrap();
+    let (a, b) = inputs(mistake, (m, n, k));
+    let mut upload = |matrix: &Array2<f32>| {
+        let bytes = bytes(mistake.factors, matrix);
+        let pointer = simulator.allocate(bytes.len() as u64).unwrap();
+        simulator.write(pointer, &bytes).unwrap();
         pointer
     };
-    let (a, b) = (upload(a.as_slice().unwrap()), upload(b.as_slice().unwrap()));
+    let (a, b) = (upload(&a), upload(&b));
     let bytes = (m * n * size_of::<f32>()) as u64;
     let c = simulator.allocate(bytes).unwrap();
 
@@ -82,8 +94,18 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
     (hazards.findings(), Array2::from_shape_vec((m, n), elements).unwrap())
 }
 
-fn inputs((m, n, k): (usize, usize, usize)) -> (Array2<f32>, Array2<f32>) {
-    (matrix::random_normal(m, k, 1), matrix::random_normal(k, n, 2))
+/// A and B, of numbers that a mistake's elements can hold.
+fn inputs(mistake: &Mistake, (m, n, k): (usize, usize, usize)) -> (Array2<f32>, Array2<f32>) {
+    let random = |rows, columns, seed| rounded(mistake.factors, matrix::random_normal(rows, columns, seed));
+    (random(m, k, 1), random(k, n, 2))
+}
+
+/// A matrix as it is in memory.
+fn bytes(element: ElementType, matrix: &Array2<f32>) -> Vec<u8> {
+    match element {
+        ElementType::F32 => matrix.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        ElementType::Bf16 => matrix.iter().flat_map(|number| half::bf16::from_f32(*number).to_le_bytes()).collect(),
+    }
 }
 
 fn seen(mistake: &Mistake, findings: &[Finding]) -> Seen {
@@ -107,7 +129,7 @@ fn expected(mistake: &Mistake) -> Seen {
 fn every_mistake_is_found_with_its_kind_and_lines_and_nothing_else_is() {
     let mut failures = String::new();
     for mistake in MISTAKES {
-        for (name, shape, has_edges) in [("whole tiles", WHOLE, false), ("edges", EDGES, true)] {
+        for (name, shape, has_edges) in [("whole tiles", WHOLE, false), ("edges", edges(mistake), true)] {
             let shows = mistake.shows == Shows::Always || has_edges;
             let expected = if shows { expected(mistake) } else { Seen::new() };
             let (findings, _) = observe(mistake, mistake.name, shape);
@@ -123,12 +145,16 @@ fn every_mistake_is_found_with_its_kind_and_lines_and_nothing_else_is() {
 #[test]
 fn every_right_twin_is_clean_and_its_product_right() {
     for mistake in MISTAKES {
-        for shape in [WHOLE, EDGES] {
+        for shape in [WHOLE, edges(mistake)] {
             let (findings, c) = observe(mistake, mistake.right, shape);
             assert!(findings.is_empty(), "{} of {shape:?}: {findings:#?}", mistake.right);
             if mistake.is_product {
-                let (a, b) = inputs(shape);
-                let verification = verify::compare(c.view(), &verify::reference(a.view(), b.view()));
+                let (a, b) = inputs(mistake, shape);
+                let order = match mistake.factors {
+                    ElementType::F32 => verify::Order::Ascending,
+                    ElementType::Bf16 => verify::Order::TensorCores,
+                };
+                let verification = verify::check_in(order, &c, &a, &b);
                 assert!(verification.passed(), "{} of {shape:?}: {verification:?}", mistake.right);
             }
         }
@@ -149,7 +175,7 @@ fn there_are_at_least_twenty_mistakes_and_some_of_every_kind() {
 fn what_the_simulator_finds() {
     for mistake in MISTAKES {
         for entry in [mistake.name, mistake.right] {
-            let (findings, _) = observe(mistake, entry, EDGES);
+            let (findings, _) = observe(mistake, entry, edges(mistake));
             let kinds: BTreeSet<_> = findings.iter().filter_map(kind).map(|kind| format!("{kind:?}")).collect();
             println!("found {entry} {}", kinds.into_iter().collect::<Vec<_>>().join(" "));
         }
@@ -164,11 +190,13 @@ fn one_kernel_runs_on_the_gpu() {
     let entry = std::env::var("BROKEN_KERNEL").expect("BROKEN_KERNEL names a broken kernel or a twin");
     let mistake = MISTAKES.iter().find(|mistake| [mistake.name, mistake.right].contains(&entry.as_str()));
     let mistake = mistake.unwrap_or_else(|| panic!("there is no kernel {entry}"));
-    let (m, n, k) = EDGES;
-    let (a, b) = inputs(EDGES);
+    let (m, n, k) = edges(mistake);
+    let (a, b) = inputs(mistake, (m, n, k));
     let device = Device::open(DeviceSelector::Cuda(None)).unwrap();
-    let a = device.upload(a.as_slice().unwrap()).unwrap();
-    let b = device.upload(b.as_slice().unwrap()).unwrap();
+    let upload =
+        |matrix: &Array2<f32>| FactorBuffer::upload(&device, mistake.factors, matrix.as_slice().unwrap()).unwrap();
+    let (a, b) = (upload(&a), upload(&b));
+    let (a_matrix, b_matrix) = (a.matrix(m, k).unwrap(), b.matrix(k, n).unwrap());
     let mut c = device.allocate::<f32>(m * n).unwrap();
     if mistake.before == Before::Zeros {
         c.copy_from(&vec![0.0; m * n]).unwrap();
@@ -176,7 +204,7 @@ fn one_kernel_runs_on_the_gpu() {
     let module = device.load_module(PTX).unwrap();
     let launch = mistake.launch;
     let shape = LaunchShape { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes: 0 };
-    let pointers = [a.address(), b.address(), c.address()].map(Argument::Pointer);
+    let pointers = [a_matrix.address(), b_matrix.address(), c.address()].map(Argument::Pointer);
     let arguments = [pointers, [m, n, k].map(|size| Argument::U64(size as u64))].concat();
     // SAFETY: the arguments are what every kernel of the list takes. A broken kernel may well leave its buffers, which
     // is what this is for: nothing else is on the device, and the process ends here.

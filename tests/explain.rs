@@ -392,11 +392,15 @@ fn the_roofline_is_drawn_in_the_terminal_and_into_a_file() {
 fn bad_input_is_named_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("roofline.svg");
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["explain", "fast"], "there is no kernel named 'fast'"),
         (&["explain", "\u{1b}[31m"], r"'\u{1b}[31m'"),
         (&["explain", "tiled", "--gpu", "G80"], "there is no GPU named 'G80' in the table; known GPUs: V100, T4"),
         (&["explain", "64x64x16", "--gpu", "T4"], "needs a GPU of compute capability 8.0 or later, and T4 has 7.5"),
+        (
+            &["explain", "tensor_cores", "--gpu", "V100"],
+            "needs a GPU of compute capability 8.0 or later, and V100 has 7.0",
+        ),
         (&["explain", "tiled", "--shape", "3x4"], "'3x4' is no shape"),
         (&["explain", "tiled", "--size", "0"], "nothing to explain"),
         (&["explain", "tiled", "--shape", "4x4x0"], "nothing to explain"),
@@ -413,6 +417,35 @@ fn bad_input_is_named_and_leaves_no_file() {
     let arguments = ["explain", "tiled", "--device", "sim", "--svg"];
     let said = predicate::str::contains("does not exist");
     common::host().args(arguments).arg(&missing).assert().code(2).stderr(said);
+}
+
+#[test]
+fn a_kernel_of_bf16_is_under_the_roof_of_tensor_cores_and_its_factors_have_2_bytes() {
+    // One tile of C, in two steps along K.
+    let [m, n, k] = [128, 128, 64];
+    let report = report("tensor_cores", [m, n, k]);
+    let products = (m * n * k / 2048) as u64;
+    assert_eq!((report.total.warp_mma, report.total.mma_multiply_adds), (products, (m * n * k) as u64));
+    assert_eq!(report.ratios.mma_share, products as f64 / report.total.warp_instructions as f64);
+    assert_eq!(report.ratios.loads_per_input_element, 1.0);
+    let roofline = &report.roofline;
+    assert_eq!((roofline.peak, roofline.ridge), (989.5e12, 989.5e12 / 4.8e12));
+    let bytes = (2 * (m * k + k * n) + 4 * m * n) as u64;
+    assert_eq!((roofline.perfect_caches.bytes, roofline.requested.bytes), (bytes, bytes));
+    assert!(!report.notes.iter().any(|note| note.contains("Fewer")), "{:?}", report.notes);
+    let text = report.table();
+    for said in
+        ["A and B of bf16, C of f32", "989.5 TFLOP/s in bf16 on tensor cores", "512 of them mma", "mma: the products"]
+    {
+        assert!(text.contains(said), "{said} is missing in\n{text}");
+    }
+    let heads = text.lines().find(|line| line.contains("issued") && line.contains("mma")).unwrap();
+    assert!(!heads.contains("fma"), "{heads}");
+    let line = report.lines.iter().find(|line| line.counts.warp_mma > 0).unwrap();
+    assert_eq!((line.executions, line.counts.warp_mma), (products, products));
+    assert!(report.picture().unwrap().contains("TFLOP/s, bf16"));
+    let chinese = ExplainReport::new(explained("tensor_cores", [m, n, k]), Language::Zh).table();
+    assert!(chinese.contains("张量核心 bf16 峰值 989.5 TFLOP/s") && chinese.contains("其中 mma 512 条"), "{chinese}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a barrier inside a branch that half of the block takes",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::at(Kind::DivergentBarrier, "barrier")],

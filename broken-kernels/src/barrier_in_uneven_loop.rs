@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a barrier in a loop with fewer turns for some threads",
     launch: Launch::OneLine,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::DivergentBarrier, "barrier")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a barrier of the block is taken for one of the grid",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "write", "read")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "all blocks add to one element without atomics",
     launch: Launch::Tiles,
     before: Before::Zeros,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::WriteAfterRead, "add", "add"), Found::between(Kind::WriteAfterWrite, "add", "add")],

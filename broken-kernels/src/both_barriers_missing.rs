@@ -11,6 +11,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "no barrier at all: read too early and overwritten too early",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "values of a few threads are read by all without a barrier",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "write", "read")],

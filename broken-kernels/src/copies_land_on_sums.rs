@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "shared memory is used again while copies to it are on their way",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

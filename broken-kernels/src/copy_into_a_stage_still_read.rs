@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "copies start before the barrier that frees their stage",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "copies go one stage too far, into the one that is being read",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "threads end while copies are on their way",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::CopyNeverAwaited, "copy a"), Found::at(Kind::CopyNeverAwaited, "copy b")],

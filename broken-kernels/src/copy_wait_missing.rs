@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "nobody waits for the copies before the tiles are read",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the wait lets one group too many go on",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the barrier stands before the wait for the copies instead of after it",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "past the edges nothing is copied instead of zeros",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::Uninitialised, "read a"), Found::at(Kind::Uninitialised, "read b")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "threads count in shared memory without atomics",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[

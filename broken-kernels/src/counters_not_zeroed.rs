@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "shared counters are counted up without having been set",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::at(Kind::Uninitialised, "count")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "two halves of the block wait at two different barriers",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::DifferentBarriers, "upper", "lower")],

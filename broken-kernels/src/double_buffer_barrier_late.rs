@@ -11,6 +11,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the only barrier of a step stands after the filling instead of before it",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

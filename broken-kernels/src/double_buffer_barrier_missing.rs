@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "two stages without a barrier between the steps",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the product is taken from the stage that is being filled",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "threads outside C leave before the barriers",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::DivergentBarrier, "barrier")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "elements past the edges are left as they were instead of being zero",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::Uninitialised, "read a"), Found::at(Kind::Uninitialised, "read b")],

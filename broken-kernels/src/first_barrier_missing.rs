@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the tiles are read before everybody has written them",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "rows and columns exchanged in the guard of the store",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::OutOfBounds, "store")],

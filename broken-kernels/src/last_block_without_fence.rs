@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the last block reads partial sums without a fence",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "write", "read")],

@@ -7,7 +7,7 @@
 //! line "read".
 //!
 //! All take the arguments of a GEMM kernel, `(a, b, c, m, n, k)`, so that one launch serves them all, whether they
-//! compute a product of matrices or something smaller.
+//! compute a product of matrices or something smaller. A and B are of `f32` but where a mistake says bf16.
 //!
 //! - Barriers of the block: [`first_barrier_missing`], [`second_barrier_missing`], [`both_barriers_missing`],
 //!   [`prefetch_stored_early`], [`double_buffer_wrong_stage`], [`double_buffer_barrier_late`],
@@ -15,6 +15,8 @@
 //! - Asynchronous copies: [`copy_wait_missing`], [`copy_wait_too_lax`], [`copy_waited_for_after_the_barrier`],
 //!   [`copy_into_a_stage_still_read`], [`copy_into_the_wrong_stage`], [`copy_zeros_missing`], [`copy_never_waited_for`],
 //!   [`copies_land_on_sums`].
+//! - Copies to matrices that tensor cores multiply: [`matrices_read_before_the_barrier`], [`matrices_never_waited_for`],
+//!   [`matrices_wait_too_lax`], [`copies_into_matrices_still_read`].
 //! - Barriers in two halves: [`mbarrier_wrong_parity`], [`mbarrier_wrong_count`], [`mbarrier_arrival_before_the_reads`],
 //!   [`mbarrier_arrival_before_the_copies`], [`mbarrier_arrival_without_the_warp`], [`mbarrier_not_shown`].
 //! - Barriers that not all threads reach: [`barrier_in_branch`], [`barrier_in_uneven_loop`], [`early_return`],
@@ -33,6 +35,9 @@
 #![allow(clippy::missing_safety_doc)]
 
 use cuda_std::*;
+use kernel_common::launch::ElementType;
+
+mod tensor_tiles;
 
 /// Rows and columns of a tile; blocks of tiles have TILE x TILE threads.
 pub const TILE: usize = 16;
@@ -155,6 +160,8 @@ pub struct Mistake {
     pub launch: Launch,
     /// What C holds before.
     pub before: Before,
+    /// What A and B consist of. For bf16 n and k have to be multiples of 8.
+    pub factors: ElementType,
     /// Whether the right twin computes C = A B.
     pub is_product: bool,
     /// When the mistake shows.
@@ -246,6 +253,10 @@ mistakes! {
     copy_zeros_missing
     copy_never_waited_for
     copies_land_on_sums
+    matrices_read_before_the_barrier
+    matrices_never_waited_for
+    matrices_wait_too_lax
+    copies_into_matrices_still_read
     mbarrier_wrong_parity
     mbarrier_wrong_count
     mbarrier_arrival_before_the_reads

@@ -17,6 +17,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "warps arrive while their copies are on their way",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

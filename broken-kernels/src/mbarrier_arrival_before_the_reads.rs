@@ -19,6 +19,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "warps arrive before their last reads of the stage that is filled next",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "copy b", "read b")],

@@ -18,6 +18,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a lane arrives for its warp without waiting for the other lanes",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

@@ -17,6 +17,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "nothing comes between the making of the barrier and its first use",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

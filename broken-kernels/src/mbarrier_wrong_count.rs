@@ -18,6 +18,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the barrier expects every thread, and one of each warp arrives",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::MbarrierDeadlock, "wait")],

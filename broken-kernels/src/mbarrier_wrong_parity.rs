@@ -19,6 +19,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "threads wait for the wrong parity",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "copy b", "read b"), Found::at(Kind::MbarrierDeadlock, "wait")],

@@ -15,6 +15,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "16 bytes are read where a row begins at any multiple of 4",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::at(Kind::Misaligned, "load")],

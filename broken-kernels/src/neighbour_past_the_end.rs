@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the last thread reads its neighbour past the end of the array",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::at(Kind::OutOfBounds, "read")],

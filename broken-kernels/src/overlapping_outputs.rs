@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "two threads write one element, and half of them aren't written",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::between(Kind::WriteAfterWrite, "store", "store")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "padded rows where the tile is read, and nowhere else",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::OutsideArray, "read")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "prefetched elements are stored over a tile still in use",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[

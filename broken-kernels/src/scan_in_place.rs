@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a running sum changes elements that neighbours are about to read",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::WriteAfterRead, "read", "write")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "two blocks add their halves of a product to C without atomics",
     launch: Launch::TilesTwice,
     before: Before::Zeros,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::between(Kind::WriteAfterRead, "add", "add"), Found::between(Kind::WriteAfterWrite, "add", "add")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "sums are added up in C without its having been set",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::Uninitialised, "add")],

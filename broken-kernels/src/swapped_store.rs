@@ -13,6 +13,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "row and column exchanged in a store to a tile that isn't square",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::between(Kind::WriteAfterWrite, "write", "write"), Found::at(Kind::Uninitialised, "read")],

@@ -11,6 +11,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "the product loop does one step too many",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::OutsideArray, "read a"), Found::at(Kind::OutOfBounds, "read b")],

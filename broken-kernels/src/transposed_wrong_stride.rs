@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "a transposed tile is written with another row length than it's read with",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::Always,
     found: &[Found::at(Kind::Uninitialised, "read")],

@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "elements past the edges of C are stored",
     launch: Launch::Tiles,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: true,
     shows: Shows::AtEdges,
     found: &[Found::between(Kind::WriteAfterWrite, "store", "store"), Found::at(Kind::OutOfBounds, "store")],

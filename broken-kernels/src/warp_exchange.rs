@@ -10,6 +10,7 @@ pub const MISTAKE: Mistake = Mistake {
     title: "two threads of a warp exchange values without synchronising",
     launch: Launch::Lines,
     before: Before::Unwritten,
+    factors: ElementType::F32,
     is_product: false,
     shows: Shows::Always,
     found: &[Found::between(Kind::ReadAfterWrite, "write", "read")],

@@ -333,6 +333,11 @@ pub struct BenchArguments {
     #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
     pub kernels: Vec<String>,
 
+    /// What everybody computes in: f32, or bf16, for which A and B are rounded and tensor cores multiply with sums in f32,
+    /// cuBLAS by cublasGemmEx. If left out, that of the first kernel that is named, else f32.
+    #[arg(long, value_name = "PRECISION", value_parser = precision)]
+    pub precision: Option<Precision>,
+
     /// Rounds in which everybody has a turn; the median counts.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u16,

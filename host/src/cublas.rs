@@ -17,6 +17,9 @@
 //! have f32 emulated on the tensor cores of Blackwell by the variable `CUBLAS_EMULATE_SINGLE_PRECISION`; that is left to
 //! the user.
 //!
+//! Factors of bf16 are for `cublasGemmEx`, with `CUBLAS_COMPUTE_32F`: sums in f32, as is C, on tensor cores, and the algorithm
+//! that cuBLAS likes best.
+//!
 //! # Graphs
 //!
 //! Left alone, cuBLAS takes the memory that it works in from the driver, inside a graph by nodes of their own. It is given
@@ -30,6 +33,7 @@ use std::{
     ptr,
 };
 
+use gpu_kernels::launch::ElementType;
 use libloading::Library;
 
 use crate::{
@@ -43,6 +47,16 @@ const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11
 /// `CUBLAS_OP_N` and `CUBLAS_OP_T`.
 const NOT_TRANSPOSED: c_int = 0;
 const TRANSPOSED: c_int = 1;
+
+/// `CUDA_R_32F` and `CUDA_R_16BF`, of `cudaDataType`.
+const REAL_F32: c_int = 0;
+const REAL_BF16: c_int = 14;
+
+/// `CUBLAS_COMPUTE_32F`, of `cublasComputeType_t`.
+const COMPUTE_F32: c_int = 68;
+
+/// `CUBLAS_GEMM_DEFAULT`, of `cublasGemmAlgo_t`: cuBLAS chooses.
+const ALGORITHM: c_int = -1;
 
 /// Elements of the memory that cuBLAS is given to work in: 32 MiB.
 const WORKSPACE: usize = (32 << 20) / size_of::<f32>();
@@ -91,6 +105,55 @@ type SgemmStridedBatched = unsafe extern "C" fn(
     *mut c_float,
     c_int,
     c_longlong,
+    c_int,
+) -> c_int;
+/// As [`Sgemm`], with the type of the elements behind A, B and C, and the types of sums and algorithm at the end.
+type GemmEx = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    *const c_void,
+    c_int,
+    c_int,
+    *const c_void,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+) -> c_int;
+/// As [`GemmEx`], with the elements from matrix to matrix after each leading dimension, and the number of products before
+/// the types of sums and algorithm.
+type GemmStridedBatchedEx = unsafe extern "C" fn(
+    Handle,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    c_int,
+    *const c_void,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    *const c_void,
+    *mut c_void,
+    c_int,
+    c_int,
+    c_longlong,
+    c_int,
+    c_int,
     c_int,
 ) -> c_int;
 
@@ -158,6 +221,8 @@ pub struct Cublas {
     destroy: Destroy,
     sgemm: Sgemm,
     strided_batched: Option<SgemmStridedBatched>,
+    gemm_ex: Option<GemmEx>,
+    strided_batched_ex: Option<GemmStridedBatchedEx>,
     /// The memory that it works in, if there was so much; freed after the handle.
     _workspace: Option<DeviceBuffer<f32>>,
     version: Option<c_int>,
@@ -184,7 +249,17 @@ impl Cublas {
         let missing = |function| CublasError::NoFunction { library: name.clone(), function };
         // SAFETY: the types are those that cuBLAS documents for these functions, unchanged from version 11 to 13. The
         // pointers are used only while the library is loaded: `Cublas` holds both.
-        let (create, destroy, set_stream, sgemm, set_workspace, strided_batched, get_version) = unsafe {
+        let (
+            create,
+            destroy,
+            set_stream,
+            sgemm,
+            set_workspace,
+            strided_batched,
+            gemm_ex,
+            strided_batched_ex,
+            get_version,
+        ) = unsafe {
             (
                 *library.get::<Create>(c"cublasCreate_v2").map_err(|_| missing("cublasCreate_v2"))?,
                 *library.get::<Destroy>(c"cublasDestroy_v2").map_err(|_| missing("cublasDestroy_v2"))?,
@@ -192,6 +267,8 @@ impl Cublas {
                 *library.get::<Sgemm>(c"cublasSgemm_v2").map_err(|_| missing("cublasSgemm_v2"))?,
                 library.get::<SetWorkspace>(c"cublasSetWorkspace_v2").ok().map(|function| *function),
                 library.get::<SgemmStridedBatched>(c"cublasSgemmStridedBatched").ok().map(|function| *function),
+                library.get::<GemmEx>(c"cublasGemmEx").ok().map(|function| *function),
+                library.get::<GemmStridedBatchedEx>(c"cublasGemmStridedBatchedEx").ok().map(|function| *function),
                 library.get::<GetVersion>(c"cublasGetVersion_v2").ok().map(|function| *function),
             )
         };
@@ -203,6 +280,8 @@ impl Cublas {
             destroy,
             sgemm,
             strided_batched,
+            gemm_ex,
+            strided_batched_ex,
             _workspace: None,
             version: None,
             name,
@@ -233,7 +312,7 @@ impl Cublas {
         }
     }
 
-    /// Starts C = A B and returns without waiting for it. C may be seen elsewhere too.
+    /// Starts C = A B, of factors of f32 or bf16, and returns without waiting for it. C may be seen elsewhere too.
     ///
     /// # Errors
     ///
@@ -248,8 +327,8 @@ impl Cublas {
     /// # Errors
     ///
     /// [`CublasError::Gemm`] if the matrices don't fit together or a batch is a list, [`CublasError::Shape`] if a size
-    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches, [`CublasError::Failed`] if it
-    /// refuses.
+    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches or no bf16,
+    /// [`CublasError::Failed`] if it refuses.
     pub fn enqueue_product<'a>(
         &self,
         (alpha, beta): (f32, f32),
@@ -263,67 +342,112 @@ impl Cublas {
 
     /// The call of cuBLAS: what is A B by rows is B A by columns, each matrix as it stands in memory.
     fn call(&self, product: Option<BlasProduct>) -> Result<(), CublasError> {
-        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c }) = product else { return Ok(()) };
+        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors }) = product else { return Ok(()) };
         let refuse = || CublasError::Shape { m, n, k };
         let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
         let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
         let leading = |matrix: BlasMatrix| size(matrix.leading.max(1));
         let (lda, ldb, ldc) = (leading(a)?, leading(b)?, leading(c)?);
-        let operation = |matrix: BlasMatrix| if matrix.transposed { TRANSPOSED } else { NOT_TRANSPOSED };
-        let element = |matrix: BlasMatrix| ptr::without_provenance_mut::<c_float>(matrix.address as usize);
-        self.device.raw_stream()?;
-        if count == 1 {
-            // SAFETY: the handle is alive and its context current; the two factors are read before the call returns, as
-            // cuBLAS does with those in host memory. The views of the matrices were checked to be inside their buffers;
-            // only the GPU follows the pointers to them, in the order of the stream on which the buffers are freed too.
-            let status = unsafe {
-                (self.sgemm)(
-                    self.handle,
-                    operation(b),
-                    operation(a),
-                    columns,
-                    rows,
-                    inner,
-                    &alpha,
-                    element(b),
-                    ldb,
-                    element(a),
-                    lda,
-                    &beta,
-                    element(c),
-                    ldc,
-                )
-            };
-            return check("cublasSgemm_v2", status);
-        }
-        let function = "cublasSgemmStridedBatched";
-        let missing = || CublasError::NoFunction { library: self.name.clone(), function };
-        let strided_batched = self.strided_batched.ok_or_else(missing)?;
         let stride = |matrix: BlasMatrix| c_longlong::try_from(matrix.stride).map_err(|_| refuse());
-        // SAFETY: as above.
-        let status = unsafe {
-            strided_batched(
-                self.handle,
-                operation(b),
-                operation(a),
-                columns,
-                rows,
-                inner,
-                &alpha,
-                element(b),
-                ldb,
-                stride(b)?,
-                element(a),
-                lda,
-                stride(a)?,
-                &beta,
-                element(c),
-                ldc,
-                stride(c)?,
-                size(count)?,
-            )
-        };
-        check(function, status)
+        let (stride_a, stride_b, stride_c, count) = (stride(a)?, stride(b)?, stride(c)?, size(count)?);
+        let operation = |matrix: BlasMatrix| if matrix.transposed { TRANSPOSED } else { NOT_TRANSPOSED };
+        let (op_a, op_b) = (operation(a), operation(b));
+        let element = |matrix: BlasMatrix| ptr::without_provenance_mut::<c_void>(matrix.address as usize);
+        let (a, b, c) = (element(a), element(b), element(c));
+        let missing = |function| CublasError::NoFunction { library: self.name.clone(), function };
+        let handle = self.handle;
+        self.device.raw_stream()?;
+        // SAFETY, for all four: the handle is alive and its context current; alpha and beta are read before the call returns,
+        // as cuBLAS does with those in host memory. The views of the matrices were checked to be inside their buffers and to
+        // have elements of the type that is said; only the GPU follows the pointers to them, in the order of the stream on
+        // which the buffers are freed too.
+        match (factors, count) {
+            (ElementType::F32, 1) => {
+                let [a, b, c] = [a, b, c].map(|matrix| matrix.cast::<c_float>());
+                // SAFETY: as above.
+                let status = unsafe {
+                    (self.sgemm)(handle, op_b, op_a, columns, rows, inner, &alpha, b, ldb, a, lda, &beta, c, ldc)
+                };
+                check("cublasSgemm_v2", status)
+            }
+            (ElementType::F32, _) => {
+                let function = "cublasSgemmStridedBatched";
+                let batched = self.strided_batched.ok_or_else(|| missing(function))?;
+                let [a, b, c] = [a, b, c].map(|matrix| matrix.cast::<c_float>());
+                // SAFETY: as above.
+                let status = unsafe {
+                    batched(
+                        handle, op_b, op_a, columns, rows, inner, &alpha, b, ldb, stride_b, a, lda, stride_a, &beta, c,
+                        ldc, stride_c, count,
+                    )
+                };
+                check(function, status)
+            }
+            (ElementType::Bf16, 1) => {
+                let function = "cublasGemmEx";
+                let gemm_ex = self.gemm_ex.ok_or_else(|| missing(function))?;
+                let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
+                // SAFETY: as above.
+                let status = unsafe {
+                    gemm_ex(
+                        handle,
+                        op_b,
+                        op_a,
+                        columns,
+                        rows,
+                        inner,
+                        alpha,
+                        b,
+                        REAL_BF16,
+                        ldb,
+                        a,
+                        REAL_BF16,
+                        lda,
+                        beta,
+                        c,
+                        REAL_F32,
+                        ldc,
+                        COMPUTE_F32,
+                        ALGORITHM,
+                    )
+                };
+                check(function, status)
+            }
+            (ElementType::Bf16, _) => {
+                let function = "cublasGemmStridedBatchedEx";
+                let batched = self.strided_batched_ex.ok_or_else(|| missing(function))?;
+                let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
+                // SAFETY: as above.
+                let status = unsafe {
+                    batched(
+                        handle,
+                        op_b,
+                        op_a,
+                        columns,
+                        rows,
+                        inner,
+                        alpha,
+                        b,
+                        REAL_BF16,
+                        ldb,
+                        stride_b,
+                        a,
+                        REAL_BF16,
+                        lda,
+                        stride_a,
+                        beta,
+                        c,
+                        REAL_F32,
+                        ldc,
+                        stride_c,
+                        count,
+                        COMPUTE_F32,
+                        ALGORITHM,
+                    )
+                };
+                check(function, status)
+            }
+        }
     }
 }
 
@@ -388,7 +512,7 @@ mod tests {
     use super::*;
     use crate::{
         device::DeviceSelector,
-        gemm::{DeviceMatrices, DeviceMatricesMut},
+        gemm::{DeviceMatrices, DeviceMatricesMut, FactorBuffer},
     };
 
     #[test]
@@ -420,14 +544,19 @@ mod tests {
         assert!(matches!(Cublas::open(&device), Err(CublasError::NoGpu)));
     }
 
+    /// A device and its cuBLAS, where there are both.
+    fn found() -> Option<(Device, Cublas)> {
+        let device = Device::open(DeviceSelector::Cuda(None)).ok()?;
+        match Cublas::open(&device) {
+            Ok(cublas) => Some((device, cublas)),
+            Err(CublasError::Missing) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     #[test]
     fn where_there_is_a_gpu_and_cublas_its_product_is_right_for_oblong_matrices() {
-        let Ok(device) = Device::open(DeviceSelector::Cuda(None)) else { return };
-        let cublas = match Cublas::open(&device) {
-            Ok(cublas) => cublas,
-            Err(CublasError::Missing) => return,
-            Err(error) => panic!("{error}"),
-        };
+        let Some((device, cublas)) = found() else { return };
         // A 2 x 3, B 3 x 1.
         let a = device.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let b = device.upload(&[1.0f32, 10.0, 100.0]).unwrap();
@@ -449,5 +578,26 @@ mod tests {
         let b = DeviceMatrices::with_strides(&b, 0, [2, 4], 1, 3, 3).unwrap().transposed();
         cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 2, 1).unwrap()).unwrap();
         assert_eq!(c.download().unwrap(), [643.0, 1310.0, 17.0, 20.0]);
+    }
+
+    #[test]
+    fn where_there_is_a_gpu_and_cublas_its_product_of_bf16_is_right_by_rows_and_by_columns_one_and_many() {
+        let Some((device, cublas)) = found() else { return };
+        let upload = |numbers: &[f32]| FactorBuffer::upload(&device, ElementType::Bf16, numbers).unwrap();
+        // A 2 x 3, B 3 x 1; none of the sums fits into bf16.
+        let (a, b) = (upload(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), upload(&[1.0, 10.0, 100.0]));
+        let c = device.allocate::<f32>(2).unwrap();
+        let c_matrix = || DeviceMatrix::new(&c, 0, 2, 1).unwrap();
+        cublas.enqueue(a.matrix(2, 3).unwrap(), b.matrix(3, 1).unwrap(), c_matrix()).unwrap();
+        assert_eq!(c.download().unwrap(), [321.0, 654.0]);
+        // The same memory by columns: rows 1 3 5 and 2 4 6.
+        cublas.enqueue(a.matrix(3, 2).unwrap().transposed(), b.matrix(3, 1).unwrap(), c_matrix()).unwrap();
+        assert_eq!(c.download().unwrap(), [531.0, 642.0]);
+        // Two products of 1 x 3 and 3 x 1, twice as large and added to what is there.
+        let b = upload(&[1.0, 10.0, 100.0, 100.0, 10.0, 1.0]);
+        let mut c = device.upload(&[1.0f32, 2.0]).unwrap();
+        let (a, b) = (a.batch_at(0, 2, 1, 3).unwrap(), b.batch_at(0, 2, 3, 1).unwrap());
+        cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 1, 1).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [643.0, 914.0]);
     }
 }

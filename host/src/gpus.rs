@@ -3,6 +3,8 @@
 //! Enough for an occupancy and a roofline without the GPU at hand. Peak and bandwidth are the makers' figures, which a
 //! real program comes close to at best.
 
+use gpu_kernels::Precision;
+
 /// What one multiprocessor of a compute capability can hold.
 ///
 /// Source, unless said otherwise: NVIDIA, *CUDA C++ Programming Guide*, the table "Technical Specifications per Compute
@@ -89,6 +91,16 @@ const ADA: MultiprocessorLimits = MultiprocessorLimits { blocks: 24, ..AMPERE_GR
 const HOPPER: MultiprocessorLimits =
     MultiprocessorLimits { shared_bytes: 228 * KIB, shared_bytes_per_block: 227 * KIB, ..AMPERE };
 
+/// How fast tensor cores are with factors of bf16 and sums of f32, all elements being there: makers like to give twice as
+/// much, for matrices half of which are zeros in certain places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TensorCores {
+    /// Multiply-adds of those of a multiprocessor each clock.
+    pub multiply_adds: u32,
+    /// Floating-point operations per second of all; a multiply-add counts as two.
+    pub peak: f64,
+}
+
 /// One model of GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gpu {
@@ -104,6 +116,8 @@ pub struct Gpu {
     pub f32_lanes: u32,
     /// Floating-point operations per second in f32 without tensor cores; a fused multiply-add counts as two.
     pub peak_f32: f64,
+    /// Its tensor cores, if they take bf16: from compute capability 8.0 on.
+    pub bf16: Option<TensorCores>,
     /// Bytes per second to and from its memory.
     pub bandwidth: f64,
     /// Whether a multiprocessor hands out a wavefront of 128 bytes, from shared memory or from its first-level cache,
@@ -131,7 +145,15 @@ impl Gpu {
         [self.name].iter().chain(self.driver_names).any(|name| plain(name) == wanted)
     }
 
-    /// The clock at which it reaches its peak, in hertz.
+    /// The most floating-point operations per second in a precision; `None` if the GPU doesn't have it.
+    pub fn peak(&self, precision: Precision) -> Option<f64> {
+        match precision {
+            Precision::F32 => Some(self.peak_f32),
+            Precision::Bf16 => self.bf16.map(|cores| cores.peak),
+        }
+    }
+
+    /// The clock at which it reaches its peak in f32, in hertz.
     pub fn clock(&self) -> f64 {
         self.peak_f32 / (2.0 * f64::from(self.f32_lanes) * f64::from(self.multiprocessors))
     }
@@ -141,17 +163,13 @@ impl Gpu {
     pub fn wavefronts_per_second(&self) -> Option<f64> {
         self.wavefront_per_clock.then(|| self.clock() * f64::from(self.multiprocessors))
     }
-
-    /// The arithmetic intensity at which memory and arithmetic limit equally, in operations per byte.
-    pub fn ridge(&self) -> f64 {
-        self.peak_f32 / self.bandwidth
-    }
 }
 
 /// The GPUs that are known, oldest first.
 ///
 /// Lanes of a multiprocessor are those of the white papers: 64 in Volta, Turing and the A100, 128 in GA10x, Ada and
-/// Hopper.
+/// Hopper. So are the multiply-adds of tensor cores, given there as those of one: 256 in the A100, which has 4 in a
+/// multiprocessor, 512 in Hopper. Those of graphics cards follow from peak and clock.
 pub const GPUS: &[Gpu] = &[
     // NVIDIA V100 data sheet (2020): SXM2, single precision 15.7 TFLOPS, 900 GB/s. 80 multiprocessors: Volta white paper.
     Gpu {
@@ -161,6 +179,7 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 80,
         f32_lanes: 64,
         peak_f32: 15.7e12,
+        bf16: None,
         bandwidth: 900e9,
         wavefront_per_clock: true,
         limits: VOLTA,
@@ -173,12 +192,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 40,
         f32_lanes: 64,
         peak_f32: 8.1e12,
+        bf16: None,
         bandwidth: 320e9,
         wavefront_per_clock: false,
         limits: TURING,
     },
-    // NVIDIA A100 data sheet: FP32 19.5 TFLOPS; SXM 40 GB 1,555 GB/s, SXM 80 GB 2,039 GB/s. 108 multiprocessors: A100
-    // white paper.
+    // NVIDIA A100 data sheet: FP32 19.5 TFLOPS, BFLOAT16 tensor core 312 TFLOPS; SXM 40 GB 1,555 GB/s, SXM 80 GB 2,039 GB/s.
+    // 108 multiprocessors: A100 white paper.
     Gpu {
         name: "A100-40GB",
         driver_names: &["NVIDIA A100-SXM4-40GB"],
@@ -186,6 +206,7 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 108,
         f32_lanes: 64,
         peak_f32: 19.5e12,
+        bf16: Some(TensorCores { multiply_adds: 1024, peak: 312e12 }),
         bandwidth: 1_555e9,
         wavefront_per_clock: true,
         limits: AMPERE,
@@ -197,11 +218,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 108,
         f32_lanes: 64,
         peak_f32: 19.5e12,
+        bf16: Some(TensorCores { multiply_adds: 1024, peak: 312e12 }),
         bandwidth: 2_039e9,
         wavefront_per_clock: true,
         limits: AMPERE,
     },
-    // NVIDIA Ampere GA102 white paper, table of GeForce RTX 3090: 82 multiprocessors, peak FP32 35.6 TFLOPS, 936 GB/s.
+    // NVIDIA Ampere GA102 white paper, table of GeForce RTX 3090: 82 multiprocessors, peak FP32 35.6 TFLOPS, peak BF16 tensor
+    // with FP32 accumulate 71 TFLOPS, 936 GB/s.
     Gpu {
         name: "RTX3090",
         driver_names: &["NVIDIA GeForce RTX 3090"],
@@ -209,12 +232,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 82,
         f32_lanes: 128,
         peak_f32: 35.6e12,
+        bf16: Some(TensorCores { multiply_adds: 256, peak: 71e12 }),
         bandwidth: 936e9,
         wavefront_per_clock: true,
         limits: AMPERE_GRAPHICS,
     },
     // NVIDIA Ada GPU architecture white paper, table of GeForce RTX 4090: 128 multiprocessors, peak FP32 82.6 TFLOPS,
-    // 1,008 GB/s.
+    // peak BF16 tensor with FP32 accumulate 165.2 TFLOPS, 1,008 GB/s.
     Gpu {
         name: "RTX4090",
         driver_names: &["NVIDIA GeForce RTX 4090"],
@@ -222,11 +246,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 128,
         f32_lanes: 128,
         peak_f32: 82.6e12,
+        bf16: Some(TensorCores { multiply_adds: 256, peak: 165.2e12 }),
         bandwidth: 1_008e9,
         wavefront_per_clock: true,
         limits: ADA,
     },
-    // NVIDIA L40S data sheet: FP32 91.6 TFLOPS, 864 GB/s (18,176 CUDA cores, 128 per multiprocessor).
+    // NVIDIA L40S data sheet: FP32 91.6 TFLOPS, BFLOAT16 tensor core 362.05 TFLOPS, 864 GB/s (18,176 CUDA cores, 128 per
+    // multiprocessor).
     Gpu {
         name: "L40S",
         driver_names: &["NVIDIA L40S"],
@@ -234,11 +260,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 142,
         f32_lanes: 128,
         peak_f32: 91.6e12,
+        bf16: Some(TensorCores { multiply_adds: 512, peak: 362.05e12 }),
         bandwidth: 864e9,
         wavefront_per_clock: true,
         limits: ADA,
     },
-    // NVIDIA H100 data sheet: SXM, FP32 67 TFLOPS, 3.35 TB/s. 132 multiprocessors: H100 white paper.
+    // NVIDIA H100 data sheet: SXM, FP32 67 TFLOPS, BFLOAT16 tensor core 1,979 TFLOPS with sparsity, half of it without,
+    // 3.35 TB/s. 132 multiprocessors: H100 white paper.
     Gpu {
         name: "H100",
         driver_names: &["NVIDIA H100 80GB HBM3"],
@@ -246,11 +274,13 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 132,
         f32_lanes: 128,
         peak_f32: 67e12,
+        bf16: Some(TensorCores { multiply_adds: 2048, peak: 989.5e12 }),
         bandwidth: 3_350e9,
         wavefront_per_clock: true,
         limits: HOPPER,
     },
-    // NVIDIA H200 data sheet: SXM, FP32 67 TFLOPS, 4.8 TB/s. 132 multiprocessors, as the driver says.
+    // NVIDIA H200 data sheet: SXM, FP32 67 TFLOPS, BFLOAT16 tensor core 1,979 TFLOPS with sparsity, half of it without,
+    // 4.8 TB/s. 132 multiprocessors, as the driver says.
     Gpu {
         name: "H200",
         driver_names: &["NVIDIA H200"],
@@ -258,6 +288,7 @@ pub const GPUS: &[Gpu] = &[
         multiprocessors: 132,
         f32_lanes: 128,
         peak_f32: 67e12,
+        bf16: Some(TensorCores { multiply_adds: 2048, peak: 989.5e12 }),
         bandwidth: 4_800e9,
         wavefront_per_clock: true,
         limits: HOPPER,
@@ -273,6 +304,16 @@ pub fn f32_lanes((major, minor): (u32, u32)) -> Option<u32> {
         (7, _) | (8, 0) => Some(64),
         (8 | 9 | 10 | 12, _) => Some(128),
         _ => None,
+    }
+}
+
+/// Multiply-adds in a precision that a multiprocessor does each clock, of a GPU that its driver calls `name`. `None` if it
+/// isn't known: [`f32_lanes`] doesn't list the capability, or [`GPUS`] not the GPU, whose tensor cores may be as fast as half
+/// or twice those of another one of the same capability.
+pub fn multiply_adds(precision: Precision, name: &str, compute_capability: (u32, u32)) -> Option<u32> {
+    match precision {
+        Precision::F32 => f32_lanes(compute_capability),
+        Precision::Bf16 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds),
     }
 }
 
@@ -325,6 +366,9 @@ mod tests {
     fn the_lanes_of_a_capability_are_those_of_its_gpus() {
         assert!(GPUS.iter().all(|gpu| f32_lanes(gpu.compute_capability) == Some(gpu.f32_lanes)));
         assert_eq!(f32_lanes((99, 0)), None);
+        assert_eq!(multiply_adds(Precision::F32, "some card", (8, 9)), Some(128));
+        assert_eq!(multiply_adds(Precision::Bf16, "some card", (8, 9)), None);
+        assert_eq!(multiply_adds(Precision::Bf16, "NVIDIA L40S", (8, 9)), Some(512));
     }
 
     #[test]
@@ -333,6 +377,20 @@ mod tests {
         assert_eq!(choose(t4, "NVIDIA L40S").name, "T4");
         assert_eq!(choose(None, "NVIDIA L40S").name, "L40S");
         assert_eq!(choose(None, "PTX simulator"), default());
+    }
+
+    #[test]
+    fn tensor_cores_take_bf16_from_compute_capability_8_on_and_reach_their_peak_near_the_clock_of_f32() {
+        for gpu in GPUS {
+            assert_eq!(gpu.bf16.is_some(), gpu.compute_capability >= (8, 0), "{}", gpu.name);
+            if let Some(TensorCores { multiply_adds, peak }) = gpu.bf16 {
+                // Hopper's is given at 1,830 MHz, a clock below that of f32's.
+                let clock = peak / (2.0 * f64::from(multiply_adds) * f64::from(gpu.multiprocessors));
+                assert!((0.9..1.01).contains(&(clock / gpu.clock())), "{}: {clock}", gpu.name);
+            }
+        }
+        let h200 = default();
+        assert_eq!((h200.peak(Precision::F32), h200.peak(Precision::Bf16)), (Some(67e12), Some(989.5e12)));
     }
 
     #[test]

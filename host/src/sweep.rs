@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Precision};
 use ndarray::{Array2, Axis};
 use ptx_simulator::observe::costs::Counts;
 
@@ -210,7 +210,7 @@ pub fn count(
     let counted = explain::count(gemm, kernel, [size; 3])?;
     let needs = explain::block_needs(&counted, &registers);
     let occupancy = occupancy::occupancy(&gpu.limits, needs);
-    let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3]));
+    let (counts, ratios) = (counted.total, Ratios::new(&counted.total, [size; 3], kernel.precision));
     Ok(Entry { kernel, size, shared_bytes: needs.shared_bytes, counts, ratios, registers, occupancy })
 }
 
@@ -236,7 +236,11 @@ pub fn time(
     // Every `step`th row of C, with the reference for these rows only.
     let rows = (CHECKED_MULTIPLY_ADDS / (size as u128 * size as u128).max(1)).clamp(1, size.max(1) as u128) as usize;
     let chosen: Vec<usize> = (0..size).step_by(size.div_ceil(rows).max(1)).collect();
-    let reference = verify::reference_in(verify::order_of_random(size), a.select(Axis(0), &chosen).view(), b.view());
+    let reference = verify::reference_in(
+        verify::order_of_random(Precision::F32, size),
+        a.select(Axis(0), &chosen).view(),
+        b.view(),
+    );
     let unwritten = vec![f32::NAN; size * size];
     let (a, b) = (DeviceMatrix::new(&a_buffer, 0, size, size)?, DeviceMatrix::new(&b_buffer, 0, size, size)?);
     let mut check = |work: &dyn Fn(DeviceMatrix<'_>) -> Result<(), SweepError>| -> Result<Verification, SweepError> {

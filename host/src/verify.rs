@@ -41,6 +41,7 @@
 //! overflow or be subnormal, where alpha times the sum isn't. And beta C may be added to the first parts before the last
 //! ones are: one more rounding, of what those come to.
 
+use gpu_kernels::Precision;
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -170,13 +171,18 @@ pub enum Order {
     Any,
 }
 
-/// The order to allow for where one reference serves several kernels, of unknown orders, and elements are random with
-/// mixed signs.
+/// The order to allow for where one reference serves several kernels of a precision, of unknown orders, and elements are
+/// random with mixed signs.
 ///
-/// Up to 512 it's any order. Beyond, that would allow for more than the error of a product left out; but the partial sums
-/// of parts of random numbers are then far smaller than those along all of K, so that the bound for those holds too.
-pub fn order_of_random(k: usize) -> Order {
-    if k <= 512 { Order::Any } else { Order::Ascending }
+/// In f32, up to 512 it's any order. Beyond, that would allow for more than the error of a product left out; but the partial
+/// sums of parts of random numbers are then far smaller than those along all of K, so that the bound for those holds too.
+/// That of tensor cores has room enough for any order of random numbers.
+pub fn order_of_random(precision: Precision, k: usize) -> Order {
+    match precision {
+        Precision::F32 if k <= 512 => Order::Any,
+        Precision::F32 => Order::Ascending,
+        Precision::Bf16 => Order::TensorCores,
+    }
 }
 
 /// Computes the reference for an `m` x `k` by `k` x `n` product of a kernel that goes along K, on all cores.

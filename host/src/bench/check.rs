@@ -32,7 +32,7 @@ pub struct Samples {
 pub struct Check {
     /// Elements compared.
     pub elements: usize,
-    /// Elements further from the reference than rounding in f32 can bring them, or not finite.
+    /// Elements further from the reference than the arithmetic's rounding can bring them, or not finite.
     pub wrong: usize,
     /// Elements that nobody has written, of all.
     pub unwritten: usize,
@@ -40,7 +40,7 @@ pub struct Check {
     pub max_error: f64,
     /// The root of the mean of the squared differences.
     pub rms_error: f64,
-    /// The largest |difference| as a share of what rounding in f32 allows for that element.
+    /// The largest |difference| as a share of what rounding allows for that element.
     pub share_of_bound: f64,
 }
 
@@ -54,7 +54,7 @@ impl Check {
 impl Samples {
     /// Chooses elements of a problem's C and computes what they should be.
     pub fn new(problem: &Problem, inputs: &Inputs, seed: u64) -> Samples {
-        let Problem { m, n, k, op_a, op_b, batch } = *problem;
+        let Problem { m, n, k, op_a, op_b, batch, precision } = *problem;
         let budget = CHECKED_MULTIPLY_ADDS / (k as u128 * batch as u128).max(1);
         let (row_count, column_count) = grid(m, n, budget);
         let mut generator = ChaCha12Rng::seed_from_u64(seed);
@@ -64,7 +64,7 @@ impl Samples {
             let a = matrix(&inputs.a[index * m * k..][..m * k], op_a, m, k).select(Axis(0), &rows);
             let b = matrix(&inputs.b[index * k * n..][..k * n], op_b, k, n).select(Axis(1), &columns);
             let [a, b] = [a, b].map(|matrix| matrix.as_standard_layout().into_owned());
-            verify::reference_in(verify::order_of_random(k), a.view(), b.view())
+            verify::reference_in(verify::order_of_random(precision, k), a.view(), b.view())
         };
         let references = (0..batch).map(reference).collect();
         Samples { rows, columns, references }
@@ -145,7 +145,7 @@ mod tests {
 
     /// The products of a problem in f32, computed plainly.
     fn multiply(problem: &Problem, inputs: &Inputs) -> Vec<f32> {
-        let Problem { m, n, k, op_a, op_b, batch } = *problem;
+        let Problem { m, n, k, op_a, op_b, batch, .. } = *problem;
         let product = |index: usize| {
             let a = matrix(&inputs.a[index * m * k..][..m * k], op_a, m, k);
             let b = matrix(&inputs.b[index * k * n..][..k * n], op_b, k, n);

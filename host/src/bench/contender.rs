@@ -1,12 +1,12 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{KERNELS, Precision, Signature};
+use gpu_kernels::{KERNELS, Kernel, Precision, Signature};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
-    gemm::Gemm,
+    gemm::{Gemm, kernel_in},
     kernels::{self, Named, UnknownKernel},
     plan::{self, Plan, model},
 };
@@ -53,6 +53,14 @@ impl Contender {
         }
     }
 
+    /// The precision that it computes in; `None` for those who take any.
+    pub fn precision(&self) -> Option<Precision> {
+        match self {
+            Contender::Kernel { named, .. } => Some(named.any().precision),
+            Contender::Chosen | Contender::Cublas => None,
+        }
+    }
+
     /// Whether it is one of this project's.
     pub fn is_ours(&self) -> bool {
         !matches!(self, Contender::Cublas)
@@ -77,16 +85,17 @@ pub struct UnknownContender {
 /// choice.
 pub const GROUPS: [&str; 3] = ["book", "production", "all"];
 
-/// The contenders of that name: a kernel, `exercise`, a family of production kernels, `gemm`, or one of [`GROUPS`].
+/// The contenders of that name: a kernel, `exercise`, a family of production kernels, `gemm`, or one of [`GROUPS`], which
+/// have the kernels of `precision` in them. A kernel that is named may have another.
 ///
 /// # Errors
 ///
 /// [`UnknownContender`], which lists the known ones.
-pub fn by_name(name: &str) -> Result<Vec<Contender>, UnknownContender> {
+pub fn by_name(name: &str, precision: Precision) -> Result<Vec<Contender>, UnknownContender> {
     match name {
-        "book" => Ok(book()),
-        "production" => Ok(production()),
-        "all" => Ok([book(), production(), vec![Contender::Chosen]].concat()),
+        "book" => Ok(book(precision)),
+        "production" => Ok(production(precision)),
+        "all" => Ok([book(precision), production(precision), vec![Contender::Chosen]].concat()),
         Contender::CHOSEN => Ok(vec![Contender::Chosen]),
         _ => {
             let unknown = || UnknownContender { unknown: UnknownKernel { name: name.to_owned() } };
@@ -95,15 +104,81 @@ pub fn by_name(name: &str) -> Result<Vec<Contender>, UnknownContender> {
     }
 }
 
-/// The kernels of the book that take f32, as all others here do.
-fn book() -> Vec<Contender> {
-    let of_f32 = KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32);
-    of_f32.map(|kernel| of_kernel(Named::Kernel(kernel))).collect()
+/// Contenders that can't stand in one table: what they compute isn't the same.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MixedPrecisions {
+    /// A kernel of another precision.
+    #[error(
+        "'{contender}' computes in {has}, and what is compared here in {wanted}: leave it out, or give it a table of its own with \
+         --precision {has}"
+    )]
+    Other {
+        /// The kernel.
+        contender: String,
+        /// Its precision.
+        has: &'static str,
+        /// That of the comparison.
+        wanted: &'static str,
+    },
+    /// Groups in which no kernel has the precision.
+    #[error(
+        "none of the kernels that are named computes in {wanted}: name others, or another precision with --precision"
+    )]
+    Nobody {
+        /// The precision.
+        wanted: &'static str,
+    },
+}
+
+/// The contenders of these names, each once, and the precision that all compute in: the one that is asked for, else that of
+/// the first kernel that is named, else f32.
+///
+/// # Errors
+///
+/// [`UnknownContender`]; [`MixedPrecisions`] if a kernel that is named has another precision, or if nobody is left.
+pub fn by_names(names: &[String], asked: Option<Precision>) -> Result<(Vec<Contender>, Precision), ContenderError> {
+    let of_first = || names.iter().find_map(|name| of_name(name)?.precision());
+    let precision = asked.or_else(of_first).unwrap_or(Precision::F32);
+    let wanted = precision.name();
+    let mut contenders: Vec<Contender> = Vec::new();
+    for name in names {
+        for contender in by_name(name, precision)? {
+            if let Some(has) = contender.precision().filter(|has| *has != precision) {
+                let contender = contender.name().to_owned();
+                return Err(MixedPrecisions::Other { contender, has: has.name(), wanted }.into());
+            }
+            if !contenders.contains(&contender) {
+                contenders.push(contender);
+            }
+        }
+    }
+    if contenders.is_empty() {
+        return Err(MixedPrecisions::Nobody { wanted }.into());
+    }
+    Ok((contenders, precision))
+}
+
+/// Why names don't make a comparison.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContenderError {
+    /// A name of nobody.
+    #[error(transparent)]
+    Unknown(#[from] UnknownContender),
+    /// Names of contenders that can't be compared.
+    #[error(transparent)]
+    Mixed(#[from] MixedPrecisions),
+}
+
+/// The kernels of the book.
+fn book(precision: Precision) -> Vec<Contender> {
+    let kernels = KERNELS.iter().filter(|kernel| kernel.precision == precision);
+    kernels.map(|kernel| of_kernel(Named::Kernel(kernel))).collect()
 }
 
 /// The families of production kernels.
-fn production() -> Vec<Contender> {
-    FAMILIES.iter().map(|family| of_kernel(Named::Family(family))).collect()
+fn production(precision: Precision) -> Vec<Contender> {
+    let families = FAMILIES.iter().filter(|family| family.kernels[0].precision == precision);
+    families.map(|family| of_kernel(Named::Family(family))).collect()
 }
 
 fn of_kernel(named: Named) -> Contender {
@@ -127,8 +202,8 @@ fn of_name(text: &str) -> Option<Contender> {
 
 /// Those who take part in a comparison of square matrices when nobody is named: the ladder of the book and what the library
 /// makes of it.
-pub fn ladder() -> Vec<Contender> {
-    [book(), vec![Contender::Chosen]].concat()
+pub fn ladder(precision: Precision) -> Vec<Contender> {
+    [book(precision), vec![Contender::Chosen]].concat()
 }
 
 /// Those who do the work, on one device.
@@ -147,16 +222,22 @@ impl Hands<'_> {
             Contender::Kernel { named, .. } => {
                 let [a, b] = problem.layouts();
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
-                let launches = || (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some();
-                let device = self.gemm.device().machine().compute_capability;
-                kernel.precision == Precision::F32
-                    && (problem.is_plain() || kernel.signature == Signature::Call)
-                    && kernel.architecture.compute_capability() <= device
-                    && launches()
+                (problem.is_plain() || kernel.signature == Signature::Call) && self.launches(kernel, problem)
             }
-            Contender::Chosen => true,
+            // Where there is one kernel for the precision, that has to do it, batches one by one.
+            Contender::Chosen => match kernel_in(Some(problem.precision), None) {
+                Ok(Some(named)) => problem.is_as_stored() && self.launches(named.any(), problem),
+                _ => true,
+            },
             Contender::Cublas => self.cublas.is_some(),
         }
+    }
+
+    /// Whether a kernel has the problem's precision, and a launch for it on this device.
+    fn launches(&self, kernel: &Kernel, problem: &Problem) -> bool {
+        kernel.precision == problem.precision
+            && kernel.architecture.compute_capability() <= self.gemm.device().machine().compute_capability
+            && (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some()
     }
 
     /// How a problem with its matrices in this copy is computed; `None` for cuBLAS, which doesn't say.
@@ -217,7 +298,7 @@ mod tests {
     use super::*;
 
     fn one(name: &str) -> Contender {
-        by_name(name).unwrap_or_else(|error| panic!("{error}")).remove(0)
+        by_name(name, Precision::F32).unwrap_or_else(|error| panic!("{error}")).remove(0)
     }
 
     #[test]
@@ -236,10 +317,38 @@ mod tests {
         assert_eq!(found(&format!("{family}/4")), (family, 4, model::GROUP));
         assert_eq!(found(&format!("{family}/1/16")), (family, 1, 16));
         assert_eq!(one("gemm"), Contender::Chosen);
-        let count = |name| by_name(name).unwrap().len();
+        let count = |name| by_name(name, Precision::F32).unwrap().len();
         let of_f32 = gpu_kernels::KERNELS.iter().filter(|kernel| kernel.precision == Precision::F32).count();
-        assert_eq!((count("book"), count("production")), (of_f32, FAMILIES.len()));
-        assert_eq!(count("all"), of_f32 + FAMILIES.len() + 1);
+        let families = production(Precision::F32).len();
+        assert_eq!((count("book"), count("production")), (of_f32, families));
+        assert_eq!(count("all"), of_f32 + families + 1);
+    }
+
+    #[test]
+    fn those_who_are_compared_have_one_precision() {
+        let compared = |names: &[&str], asked| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let (contenders, precision) = by_names(&names, asked).map_err(|error| error.to_string())?;
+            Ok::<_, String>((
+                contenders.iter().map(|contender| contender.name().to_owned()).collect::<Vec<_>>(),
+                precision,
+            ))
+        };
+        let said = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(compared(&["gemm", "tiled", "gemm"], None), Ok((said(&["gemm", "tiled"]), Precision::F32)));
+        assert_eq!(compared(&["gemm", "tensor_cores"], None), Ok((said(&["gemm", "tensor_cores"]), Precision::Bf16)));
+        let book = compared(&["book"], Some(Precision::Bf16)).unwrap();
+        assert!(
+            book.1 == Precision::Bf16
+                && book.0.contains(&"tensor_cores".to_owned())
+                && !book.0.contains(&"tiled".to_owned())
+        );
+        let error = compared(&["tensor_cores", "tiled"], None).unwrap_err();
+        assert!(error.contains("'tiled' computes in f32") && error.contains("--precision f32"), "{error}");
+        assert!(compared(&["tensor_cores"], Some(Precision::F32)).unwrap_err().contains("--precision bf16"));
+        if production(Precision::Bf16).is_empty() {
+            assert!(compared(&["production"], Some(Precision::Bf16)).unwrap_err().contains("bf16"));
+        }
     }
 
     #[test]
@@ -254,7 +363,7 @@ mod tests {
             &format!("{family}/1/8/2"),
             &format!("{family}/x"),
         ] {
-            let error = by_name(name).unwrap_err().to_string();
+            let error = by_name(name, Precision::F32).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("'{name}'")) && error.contains(family) && error.contains("tiled_8"),
                 "{error}"

@@ -55,7 +55,7 @@ pub fn count(
     let observed = hands.gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry))?;
     let counts = observed.map(|costs| costs.total()).unwrap_or_default();
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());
-    let ratios = Ratios::new(&counts, [m, n, k]);
+    let ratios = Ratios::new(&counts, [m, n, k], kernel.precision);
     let blocks = kernel.blocks(m, n, k);
     let contender = contender.clone();
     Ok(Some(Counted { problem: *problem, contender, kernel: kernel.name, blocks, counts, ratios, check }))
@@ -63,6 +63,8 @@ pub fn count(
 
 #[cfg(test)]
 mod tests {
+    use gpu_kernels::Precision;
+
     use super::*;
     use crate::{
         bench::contender,
@@ -75,7 +77,7 @@ mod tests {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
         let problem = Problem::new(40, 24, 33);
-        let naive = contender::by_name("naive").unwrap().remove(0);
+        let naive = contender::by_name("naive", Precision::F32).unwrap().remove(0);
         let counted = count(hands, &naive, &problem, 1).unwrap().unwrap();
         assert_eq!((counted.counts.thread_fma, counted.counts.barriers), (40 * 24 * 33, 0));
         assert!(counted.check.passed() && counted.check.elements == 960);

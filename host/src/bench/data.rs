@@ -1,5 +1,6 @@
 //! The matrices of a measurement: random, in device memory, in so many copies that no launch finds its own in a cache.
 
+use gpu_kernels::launch::ElementType;
 use rand::{SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     device::{Device, DeviceBuffer},
-    gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, GemmError, Operand, Output},
+    gemm::{DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, GemmError, Operand, Output, nearest},
     matrix,
 };
 
@@ -18,8 +19,8 @@ use crate::{
 /// enough to record a launch for each.
 const MAX_COPIES: usize = 4096;
 
-/// Copies begin at multiples of 256 bytes, as allocations do.
-const ALIGNMENT: usize = 256 / size_of::<f32>();
+/// Copies begin at multiples of so many bytes, as allocations do.
+const ALIGNMENT: usize = 256;
 
 /// Numbers that one generator draws; each run of them has a generator of its own, so that all cores can draw.
 const RUN: usize = 1 << 16;
@@ -41,7 +42,8 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Standard normal numbers, the same for the same problem and seed on every machine.
+    /// Standard normal numbers, rounded to the elements of the problem's A and B, the same for the same problem and seed on
+    /// every machine.
     ///
     /// # Errors
     ///
@@ -54,11 +56,12 @@ impl Inputs {
 
 /// So many standard normal numbers. Different `which` give different ones.
 fn normal(problem: &Problem, elements: u128, seed: u64, which: u64) -> Result<Vec<f32>, BenchError> {
+    let element = problem.precision.factors();
     let mut numbers = filled(problem, elements, 0.0)?;
     numbers.par_chunks_mut(RUN).enumerate().for_each(|(index, run)| {
         let mut generator = ChaCha12Rng::seed_from_u64(seed);
         generator.set_stream(2 * index as u64 + which);
-        run.fill_with(|| StandardNormal.sample(&mut generator));
+        run.fill_with(|| nearest(element, StandardNormal.sample(&mut generator)));
     });
     Ok(numbers)
 }
@@ -76,8 +79,8 @@ fn filled(problem: &Problem, elements: u128, value: f32) -> Result<Vec<f32>, Ben
 #[derive(Debug)]
 pub struct Buffers {
     problem: Problem,
-    a: DeviceBuffer<f32>,
-    b: DeviceBuffer<f32>,
+    a: FactorBuffer,
+    b: FactorBuffer,
     c: DeviceBuffer<f32>,
     /// Elements from a copy of A, B, C to the next.
     strides: [usize; 3],
@@ -92,8 +95,8 @@ pub struct Buffers {
 #[derive(Debug)]
 pub struct Copy<'a> {
     problem: Problem,
-    a: (&'a DeviceBuffer<f32>, usize),
-    b: (&'a DeviceBuffer<f32>, usize),
+    a: (&'a FactorBuffer, usize),
+    b: (&'a FactorBuffer, usize),
     c: (&'a mut DeviceBuffer<f32>, usize),
 }
 
@@ -104,7 +107,7 @@ impl Copy<'_> {
     ///
     /// [`GemmError`] if one isn't inside its buffer.
     pub fn views(&mut self) -> Result<(Operand<'_>, Operand<'_>, Output<'_>), GemmError> {
-        let Problem { m, n, k, op_a, op_b, batch } = self.problem;
+        let Problem { m, n, k, op_a, op_b, batch, .. } = self.problem;
         let (c, offset) = (&mut *self.c.0, self.c.1);
         let c = match batch {
             1 => DeviceMatrixMut::new(c, offset, m, n)?.into(),
@@ -126,19 +129,19 @@ impl Copy<'_> {
 
 /// A matrix that is `rows` x `columns` as meant.
 fn matrix(
-    (buffer, offset): (&DeviceBuffer<f32>, usize),
+    (buffer, offset): (&FactorBuffer, usize),
     operation: Operation,
     rows: usize,
     columns: usize,
 ) -> Result<DeviceMatrix<'_>, GemmError> {
     let (rows, columns) = operation.stored(rows, columns);
-    let stored = DeviceMatrix::new(buffer, offset, rows, columns)?;
+    let stored = buffer.matrix_at(offset, rows, columns)?;
     Ok(if operation.is_transposed() { stored.transposed() } else { stored })
 }
 
 /// A matrix that is `rows` x `columns` as meant, or a batch of them.
 fn operand(
-    (buffer, offset): (&DeviceBuffer<f32>, usize),
+    (buffer, offset): (&FactorBuffer, usize),
     batch: usize,
     operation: Operation,
     rows: usize,
@@ -148,7 +151,7 @@ fn operand(
         return Ok(matrix((buffer, offset), operation, rows, columns)?.into());
     }
     let (rows, columns) = operation.stored(rows, columns);
-    let stored = DeviceMatrices::new(buffer, offset, batch, rows, columns)?;
+    let stored = buffer.batch_at(offset, batch, rows, columns)?;
     Ok(if operation.is_transposed() { stored.transposed() } else { stored }.into())
 }
 
@@ -160,24 +163,29 @@ impl Buffers {
     /// [`BenchError`] if memory doesn't suffice here or there.
     pub fn new(device: &Device, problem: &Problem, inputs: &Inputs, copies: usize) -> Result<Buffers, BenchError> {
         let [a, b, c] = problem.elements();
-        // A single copy needs no gap to the next.
-        let stride = |elements: u128| if copies == 1 { elements } else { elements.next_multiple_of(ALIGNMENT as u128) };
-        let upload = |numbers: &[f32]| -> Result<DeviceBuffer<f32>, BenchError> {
+        let factors = problem.precision.factors();
+        let stride = |elements: u128, element: ElementType| match copies {
+            // A single copy needs no gap to the next.
+            1 => elements,
+            _ => elements.next_multiple_of((ALIGNMENT / element.bytes()) as u128),
+        };
+        let upload = |numbers: &[f32]| -> Result<FactorBuffer, BenchError> {
             if copies == 1 {
-                return Ok(device.upload(numbers)?);
+                return Ok(FactorBuffer::upload(device, factors, numbers)?);
             }
-            let stride = stride(numbers.len() as u128);
+            let stride = stride(numbers.len() as u128, factors);
             let mut all = filled(problem, stride * copies as u128, 0.0)?;
             all.chunks_exact_mut(stride as usize).for_each(|copy| copy[..numbers.len()].copy_from_slice(numbers));
-            Ok(device.upload(&all)?)
+            Ok(FactorBuffer::upload(device, factors, &all)?)
         };
-        let poison = filled(problem, stride(c) * copies as u128, f32::NAN)?;
+        let strides = [stride(a, factors), stride(b, factors), stride(c, ElementType::F32)];
+        let poison = filled(problem, strides[2] * copies as u128, f32::NAN)?;
         Ok(Buffers {
             problem: *problem,
             a: upload(&inputs.a)?,
             b: upload(&inputs.b)?,
             c: device.allocate(poison.len())?,
-            strides: [stride(a), stride(b), stride(c)].map(|stride| stride as usize),
+            strides: strides.map(|stride| stride as usize),
             c_elements: c as usize,
             copies,
             poison,
@@ -245,6 +253,8 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
+    use gpu_kernels::Precision;
+
     use super::*;
     use crate::device::DeviceSelector;
 
@@ -259,8 +269,13 @@ mod tests {
 
     #[test]
     fn every_copy_holds_the_inputs_at_an_aligned_place_and_poison_for_a_result() {
+        [Precision::F32, Precision::Bf16].into_iter().for_each(every_copy_of);
+    }
+
+    fn every_copy_of(precision: Precision) {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
-        let problem = Problem { batch: 2, ..Problem::new(3, 5, 7) };
+        let problem = Problem { batch: 2, ..Problem::new(3, 5, 7) }.of(precision);
+        let bytes = problem.precision.factors().bytes();
         let inputs = Inputs::random(&problem, 1).unwrap();
         assert_eq!((inputs.a.len(), inputs.b.len()), (42, 70));
         let mut buffers = Buffers::new(&device, &problem, &inputs, 3).unwrap();
@@ -272,13 +287,24 @@ mod tests {
             let offsets = [copy.a.1, copy.b.1, copy.c.1];
             assert_eq!(a[offsets[0]..][..42], inputs.a[..]);
             assert_eq!(b[offsets[1]..][..70], inputs.b[..]);
-            assert!(offsets.iter().all(|offset| offset % ALIGNMENT == 0) && copy.views().is_ok());
+            let aligned = offsets.iter().zip([bytes, bytes, 4]).all(|(offset, bytes)| offset * bytes % ALIGNMENT == 0);
+            assert!(aligned && copy.views().is_ok());
             places.push(offsets);
         }
         assert!(places[..3] == places[3..] && places[0] != places[1] && places[1] != places[2]);
         let results = buffers.results().unwrap();
         assert_eq!((results.copies().count(), results.first().len()), (3, 30));
         assert!(results.all_are(&[f32::NAN; 30]) && !results.all_are(&[0.0; 30]));
+    }
+
+    #[test]
+    fn inputs_of_bf16_are_those_of_f32_rounded() {
+        let problem = Problem::square(40);
+        let [numbers, halves] =
+            [problem, problem.of(Precision::Bf16)].map(|problem| Inputs::random(&problem, 1).unwrap());
+        let rounded = |numbers: &[f32]| numbers.iter().map(|number| nearest(ElementType::Bf16, *number)).collect();
+        let (a, b): (Vec<f32>, Vec<f32>) = (rounded(&numbers.a), rounded(&numbers.b));
+        assert!(halves.a == a && halves.b == b && halves.a != numbers.a);
     }
 
     #[test]

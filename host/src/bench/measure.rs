@@ -271,6 +271,8 @@ fn launches(copies: usize, pass: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use gpu_kernels::Precision;
+
     use super::*;
     use crate::{bench::contender, device::DeviceSelector, gemm::Gemm};
 
@@ -289,7 +291,7 @@ mod tests {
         // On the simulator the times mean nothing, but the way is the same.
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
-        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name).unwrap().remove(0));
+        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name, Precision::F32).unwrap().remove(0));
         let all = [contenders.as_slice(), &[Contender::Cublas]].concat();
         let settings = Settings { rounds: 5, seed: 7, l2_bytes: 8 << 10 };
         let problem = Problem::new(24, 20, 28);
@@ -309,10 +311,30 @@ mod tests {
     }
 
     #[test]
+    fn products_of_bf16_are_checked_against_the_rounded_matrices() {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let contenders = contender::ladder(Precision::Bf16);
+        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 4 << 10 };
+        for problem in [Problem::new(24, 20, 28), Problem { batch: 3, ..Problem::new(8, 16, 24) }] {
+            let problem = problem.of(Precision::Bf16);
+            let measurement = measure(hands, None, &problem, &contenders, settings, &mut |_| {}).unwrap();
+            assert_eq!(measurement.copies, 2);
+            // Kernels of the book do no batches, and whoever calls the library may ask for one all the same.
+            assert_eq!(measurement.left_out.len(), if problem.batch == 1 { 0 } else { contenders.len() - 1 });
+            for entry in &measurement.entries {
+                assert!(entry.passed() && entry.times.is_some(), "{problem}: {entry:?}");
+            }
+            let other = measure(hands, None, &problem.of(Precision::F32), &contenders, settings, &mut |_| {}).unwrap();
+            assert_eq!(other.entries.len(), 1, "only the library's own choice has other kernels");
+        }
+    }
+
+    #[test]
     fn who_computes_something_else_is_found_out_and_not_timed() {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         // The page to be filled in computes nothing.
-        let page = contender::by_name("exercise").unwrap().remove(0);
+        let page = contender::by_name("exercise", Precision::F32).unwrap().remove(0);
         let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
         let hands = Hands { gemm: &gemm, cublas: None };
         let measurement =
@@ -330,7 +352,7 @@ mod tests {
         // SAFETY: the device is the simulator.
         let gemm = unsafe { Gemm::from_ptx(device, "nonsense".to_owned()) };
         let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
-        let tiled = contender::by_name("tiled").unwrap();
+        let tiled = contender::by_name("tiled", Precision::F32).unwrap();
         let hands = Hands { gemm: &gemm, cublas: None };
         let error = measure(hands, None, &Problem::square(8), &tiled, settings, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("tiled with 8x8x8: the simulator rejects"), "{error}");

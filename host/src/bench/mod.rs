@@ -19,6 +19,9 @@
 //! launches to take five milliseconds. Contenders take turns in rounds of changing order, and the median round counts.
 //! cuBLAS computes in f32 without TF32; see [`crate::cublas`].
 //!
+//! All contenders of a comparison compute in one precision, cuBLAS too: a product of bf16 takes tensor cores a fraction of
+//! the time and isn't the same product.
+//!
 //! Before that, every product is checked: C is filled with NaN, computed twice in every copy, compared with an f64
 //! reference, and all results must have the same bits.
 

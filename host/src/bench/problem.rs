@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use gpu_kernels::{Precision, launch::ElementType};
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use serde::{Serialize, Serializer};
 
@@ -35,7 +36,7 @@ impl Operation {
 
 /// `batch` products C = op(A) op(B) of row-major matrices without gaps, C being `m` x `n` and `k` the inner dimension.
 ///
-/// Written as `MxNxK`, with `BATCH*` before it if there are several and, if a matrix is transposed, `:TN`, `:NT` or `:TT`
+/// Its precision is that of all problems of a comparison, and isn't written with it. Apart from that it's written as `MxNxK`, with `BATCH*` before it if there are several and, if a matrix is transposed, `:TN`, `:NT` or `:TT`
 /// after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -51,12 +52,15 @@ pub struct Problem {
     pub op_b: Operation,
     /// How many products.
     pub batch: usize,
+    /// The precision: of what A and B consist. C is of f32.
+    pub precision: Precision,
 }
 
 impl Problem {
-    /// One product of matrices as they are stored.
+    /// One product of matrices of f32 as they are stored.
     pub fn new(m: usize, n: usize, k: usize) -> Problem {
-        Problem { m, n, k, op_a: Operation::AsStored, op_b: Operation::AsStored, batch: 1 }
+        let as_stored = Operation::AsStored;
+        Problem { m, n, k, op_a: as_stored, op_b: as_stored, batch: 1, precision: Precision::F32 }
     }
 
     /// A product of square matrices.
@@ -64,9 +68,19 @@ impl Problem {
         Problem::new(size, size, size)
     }
 
+    /// The same in another precision.
+    pub fn of(self, precision: Precision) -> Problem {
+        Problem { precision, ..self }
+    }
+
     /// Whether it is one product of matrices as they are stored, which every kernel of the book can do.
     pub fn is_plain(&self) -> bool {
-        self.batch == 1 && !self.op_a.is_transposed() && !self.op_b.is_transposed()
+        self.batch == 1 && self.is_as_stored()
+    }
+
+    /// Whether neither matrix is transposed.
+    pub fn is_as_stored(&self) -> bool {
+        !self.op_a.is_transposed() && !self.op_b.is_transposed()
     }
 
     /// How A and B lie in memory, there being no gaps.
@@ -97,15 +111,27 @@ impl Problem {
             .map(|elements| elements.saturating_mul(self.batch as u128))
     }
 
-    /// Bytes of A, B and C.
+    /// Bytes of A, B and C in device memory.
     pub fn bytes(&self) -> u128 {
-        self.elements().into_iter().fold(0_u128, u128::saturating_add).saturating_mul(size_of::<f32>() as u128)
+        let factors = self.precision.factors();
+        self.bytes_of([factors, factors, ElementType::F32])
+    }
+
+    /// Bytes of A, B and C in host memory, where all are of f32.
+    pub fn host_bytes(&self) -> u128 {
+        self.bytes_of([ElementType::F32; 3])
+    }
+
+    fn bytes_of(&self, types: [ElementType; 3]) -> u128 {
+        let matrices = self.elements().into_iter().zip(types);
+        matrices
+            .fold(0, |sum, (elements, element)| sum.saturating_add(elements.saturating_mul(element.bytes() as u128)))
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { m, n, k, op_a, op_b, batch } = self;
+        let Problem { m, n, k, op_a, op_b, batch, .. } = self;
         if *batch != 1 {
             write!(formatter, "{batch}*")?;
         }
@@ -142,7 +168,7 @@ impl FromStr for Problem {
         };
         let operations = operations.chars().map(operation).collect::<Result<Vec<_>, _>>()?;
         let [op_a, op_b] = <[Operation; 2]>::try_from(operations).map_err(|_| refuse())?;
-        Ok(Problem { m, n, k, op_a, op_b, batch })
+        Ok(Problem { op_a, op_b, batch, ..Problem::new(m, n, k) })
     }
 }
 
@@ -282,5 +308,14 @@ mod tests {
     fn sizes_beyond_all_machines_are_counted_without_overflow() {
         let huge = Problem { batch: usize::MAX, ..Problem::square(usize::MAX) };
         assert_eq!((huge.multiply_adds(), huge.bytes()), (u128::MAX, u128::MAX));
+    }
+
+    #[test]
+    fn factors_of_bf16_take_half_the_bytes_on_the_device_and_as_many_as_f32_here() {
+        let problem = Problem { batch: 2, ..Problem::new(3, 5, 7) };
+        assert_eq!((problem.bytes(), problem.host_bytes()), (2 * 4 * (21 + 35 + 15), 2 * 4 * (21 + 35 + 15)));
+        let halves = problem.of(Precision::Bf16);
+        assert_eq!((halves.bytes(), halves.host_bytes()), (2 * (2 * (21 + 35) + 4 * 15), problem.host_bytes()));
+        assert_eq!(halves.to_string(), problem.to_string());
     }
 }

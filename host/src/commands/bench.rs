@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use anyhow::{anyhow, ensure};
+use gpu_kernels::Precision;
 use host::{
     bench::{self, Contender, Hands, Problem, Settings, contender, counts, data, problem},
     clocks::Clocks,
@@ -23,7 +24,8 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
     if let Some(empty) = asked_for.iter().find(|problem| problem.is_empty()) {
         anyhow::bail!("{empty} is an empty product, which takes no time: choose larger sizes");
     }
-    let contenders = contenders(arguments, &asked_for)?;
+    let (contenders, precision) = contenders(arguments, &asked_for)?;
+    let asked_for: Vec<Problem> = asked_for.into_iter().map(|problem| problem.of(precision)).collect();
     ensure_fits(&asked_for, 0)?;
     let csv = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
     let svg = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
@@ -34,12 +36,14 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
     let device = Device::open(common.device())?;
     start_workers()?;
     let problems = |default: &[usize]| match asked_for.as_slice() {
-        [] => default.iter().copied().map(Problem::square).collect(),
+        [] => default.iter().map(|size| Problem::square(*size).of(precision)).collect(),
         problems => problems.to_vec(),
     };
     let report = match device.hardware()? {
-        None => count(arguments, &device, &problems(&COUNTED_SIZES), &contenders)?,
-        Some(hardware) => measure(arguments, device, &hardware, &problems(&problem::DEFAULT_SIZES), contenders)?,
+        None => count(arguments, precision, &device, &problems(&COUNTED_SIZES), &contenders)?,
+        Some(hardware) => {
+            measure(arguments, precision, device, &hardware, &problems(&problem::DEFAULT_SIZES), contenders)?
+        }
     };
     if let Some(output) = csv {
         output.write(|file| file.write_all(report.csv().as_bytes()))?;
@@ -65,22 +69,15 @@ fn problems(arguments: &BenchArguments) -> Vec<Problem> {
     problems
 }
 
-/// Those who were named; if nobody was, the book's kernels too for square matrices, else the library's own choice.
-fn contenders(arguments: &BenchArguments, problems: &[Problem]) -> anyhow::Result<Vec<Contender>> {
-    let names = &arguments.kernels;
-    if names.is_empty() {
-        let squares = problems.iter().all(|problem| *problem == Problem::square(problem.m));
-        return Ok(if squares { contender::ladder() } else { vec![Contender::Chosen] });
+/// Those who were named; if nobody was, the book's kernels too for square matrices, else the library's own choice. And what
+/// they compute in.
+fn contenders(arguments: &BenchArguments, problems: &[Problem]) -> anyhow::Result<(Vec<Contender>, Precision)> {
+    if !arguments.kernels.is_empty() {
+        return Ok(contender::by_names(&arguments.kernels, arguments.precision)?);
     }
-    let mut contenders: Vec<Contender> = Vec::new();
-    for name in names {
-        for contender in contender::by_name(name)? {
-            if !contenders.contains(&contender) {
-                contenders.push(contender);
-            }
-        }
-    }
-    Ok(contenders)
+    let precision = arguments.precision.unwrap_or(Precision::F32);
+    let squares = problems.iter().all(|problem| *problem == Problem::square(problem.m));
+    Ok((if squares { contender::ladder(precision) } else { vec![Contender::Chosen] }, precision))
 }
 
 /// Whether there is host memory for the matrices of every problem, with as many copies as a cache of that size takes, and
@@ -90,7 +87,7 @@ fn ensure_fits(problems: &[Problem], l2_bytes: u64) -> anyhow::Result<()> {
     for problem in problems {
         // A, B, C's poison, and C as it came back, twice; the sampled rows and columns in f64 are beside them.
         let copies = data::copies(problem, l2_bytes) as u128;
-        let needed = problem.bytes().saturating_mul(2).saturating_mul(copies.saturating_add(1));
+        let needed = problem.host_bytes().saturating_mul(2).saturating_mul(copies.saturating_add(1));
         ensure!(
             needed <= available,
             "{problem} needs about {needed} bytes of host memory, and {available} are available; choose smaller shapes"
@@ -102,6 +99,7 @@ fn ensure_fits(problems: &[Problem], l2_bytes: u64) -> anyhow::Result<()> {
 /// Times everybody on a GPU.
 fn measure(
     arguments: &BenchArguments,
+    precision: Precision,
     device: Device,
     hardware: &Hardware,
     problems: &[Problem],
@@ -139,7 +137,7 @@ fn measure(
         cublas,
         no_cublas,
         no_clock: clocks.err(),
-        ..BenchMachine::gpu(info.name, hardware, max_clock, rounds, arguments.seed)
+        ..BenchMachine::gpu(info.name, hardware, max_clock, precision, rounds, arguments.seed)
     };
     Ok(BenchReport::measured(machine, &measurements, arguments.language.get()))
 }
@@ -147,6 +145,7 @@ fn measure(
 /// Counts what everybody costs on the simulator.
 fn count(
     arguments: &BenchArguments,
+    precision: Precision,
     device: &Device,
     problems: &[Problem],
     contenders: &[Contender],
@@ -170,8 +169,8 @@ fn count(
     ensure!(
         !counted.is_empty(),
         "nobody can be counted: on the simulator there are no batches, kernels of the book take no transposes, and some \
-         kernels take other elements or multiples of their tile only; choose other --kernels or --shapes"
+         kernels take multiples of their tile only; choose other --kernels or --shapes"
     );
-    let machine = BenchMachine::simulator(device.info().name, arguments.seed);
+    let machine = BenchMachine::simulator(device.info().name, precision, arguments.seed);
     Ok(BenchReport::counted(machine, &counted, &left_out, arguments.language.get()))
 }

@@ -32,7 +32,7 @@ pub struct SourceLine {
     /// How often a warp came to it; zero for lines without instructions.
     ///
     /// That is the largest count among its instructions. An unrolled loop has several copies of each: accesses and
-    /// fused multiply-adds that stand at one place in the source count together.
+    /// multiply-adds that stand at one place in the source count together.
     pub executions: u64,
     /// What its instructions cost, all together.
     pub counts: Counts,
@@ -82,6 +82,7 @@ struct Tally {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Fma,
+    Mma,
     SharedLoad,
     SharedStore,
     GlobalLoad,
@@ -93,6 +94,7 @@ enum Kind {
 fn kind(counts: &Counts) -> Option<Kind> {
     let kinds = [
         (counts.warp_fma, Kind::Fma),
+        (counts.warp_mma, Kind::Mma),
         (counts.shared_loads.requests, Kind::SharedLoad),
         (counts.shared_stores.requests, Kind::SharedStore),
         (counts.global_loads.requests, Kind::GlobalLoad),

@@ -22,7 +22,7 @@ pub mod roofline;
 
 use std::time::Duration;
 
-use gpu_kernels::{Kernel, LaunchShape, launch::ElementType};
+use gpu_kernels::{Kernel, LaunchShape, Precision, launch::ElementType};
 use ptx_simulator::{
     SourceLocation,
     observe::costs::{Costs, Counts, InstructionCosts},
@@ -54,6 +54,16 @@ pub enum ExplainError {
         n: usize,
         /// The inner dimension.
         k: usize,
+    },
+    /// A GPU that has no such arithmetic, so that there is no roof to put the kernel under.
+    #[error("the {gpu} has no tensor cores for {precision}, which '{kernel}' needs: name another GPU with --gpu")]
+    NoPeak {
+        /// The GPU.
+        gpu: &'static str,
+        /// The kernel.
+        kernel: &'static str,
+        /// The kernel's precision.
+        precision: &'static str,
     },
     /// The launch.
     #[error(transparent)]
@@ -201,7 +211,7 @@ pub fn measure(gemm: &Gemm, kernel: &'static Kernel, shape: [usize; 3]) -> Resul
 ///
 /// # Errors
 ///
-/// As [`count`].
+/// As [`count`], and [`ExplainError::NoPeak`] if `gpu` can't run the kernel.
 pub fn explain(
     gemm: &Gemm,
     kernel: &Kernel,
@@ -210,6 +220,8 @@ pub fn explain(
     gpu: &'static Gpu,
     measured: Option<Measured>,
 ) -> Result<Explanation, ExplainError> {
+    let no_peak = || ExplainError::NoPeak { gpu: gpu.name, kernel: kernel.name, precision: kernel.precision.name() };
+    let peak = gpu.peak(kernel.precision).ok_or_else(no_peak)?;
     let counted = count(gemm, kernel, shape)?;
     let places = lines::attribute(&counted.locations, sources);
     let listings = lines::listings(&counted.instructions, &places, sources);
@@ -217,8 +229,9 @@ pub fn explain(
     let registers = RegisterCounts::new(gpu).of(kernel, &gemm.ptx(kernel), driver);
     let needs = block_needs(&counted, &registers);
     let operations = roofline::operations(shape);
-    let mut roofline = Roofline::new(gpu, operations, requested_bytes(&counted.total), matrix_bytes(shape));
-    roofline.shared_and_l1 = SharedAndL1::new(gpu, operations, &counted.total);
+    let (requested, least) = (requested_bytes(&counted.total), matrix_bytes(shape, kernel.precision));
+    let mut roofline = Roofline::new(gpu, peak, operations, requested, least);
+    roofline.shared_and_l1 = SharedAndL1::new(gpu, peak, operations, &counted.total);
     let mut notes = notes::notes(&counted.instructions, &places, sources);
     notes.extend(notes::fewer_multiply_adds(&counted.total, shape));
     match &measured {
@@ -231,7 +244,7 @@ pub fn explain(
     Ok(Explanation {
         kernel: *kernel,
         shape,
-        ratios: Ratios::new(&counted.total, shape),
+        ratios: Ratios::new(&counted.total, shape, kernel.precision),
         counted,
         places,
         listings,
@@ -258,9 +271,12 @@ pub fn requested_bytes(counts: &Counts) -> u64 {
     SECTOR_BYTES * counts.global().units
 }
 
-/// Bytes of A, B and C, or the largest number if that's too small.
-pub fn matrix_bytes([m, n, k]: [usize; 3]) -> u64 {
-    let products = [(m, k), (k, n), (m, n)].map(|(rows, columns)| rows as u128 * columns as u128);
-    let elements = products.into_iter().fold(0_u128, u128::saturating_add);
-    u64::try_from(elements.saturating_mul(size_of::<f32>() as u128)).unwrap_or(u64::MAX)
+/// Bytes of A, B and C as a kernel of that precision takes them, or the largest number if that's too small.
+pub fn matrix_bytes([m, n, k]: [usize; 3], precision: Precision) -> u64 {
+    let factors = precision.factors();
+    let matrices = [(m, k, factors), (k, n, factors), (m, n, ElementType::F32)];
+    let bytes = |(rows, columns, element): (usize, usize, ElementType)| {
+        (rows as u128 * columns as u128).saturating_mul(element.bytes() as u128)
+    };
+    u64::try_from(matrices.map(bytes).into_iter().fold(0_u128, u128::saturating_add)).unwrap_or(u64::MAX)
 }

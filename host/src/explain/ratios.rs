@@ -1,5 +1,6 @@
 //! What follows from the counts of a launch: shares, degrees and bytes that can be compared from launch to launch.
 
+use gpu_kernels::Precision;
 use ptx_simulator::observe::costs::{Counts, Traffic};
 use serde::Serialize;
 
@@ -10,6 +11,8 @@ use super::requested_bytes;
 pub struct Ratios {
     /// Fused multiply-adds among the issued instructions.
     pub fma_share: f64,
+    /// Matrix products on tensor cores among the issued instructions.
+    pub mma_share: f64,
     /// Wavefronts of shared memory by the fewest possible; none without shared accesses.
     pub bank_conflict_degree: Option<f64>,
     /// Sectors by the fewest possible; none without global accesses.
@@ -23,19 +26,21 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// The ratios of a launch for an m x k by k x n product.
-    pub fn new(counts: &Counts, [m, n, k]: [usize; 3]) -> Ratios {
+    /// The ratios of a launch for an m x k by k x n product of a kernel of that precision.
+    pub fn new(counts: &Counts, [m, n, k]: [usize; 3], precision: Precision) -> Ratios {
         let by_ideal = |traffic: Traffic| (traffic.ideal > 0).then(|| traffic.units as f64 / traffic.ideal as f64);
         let global_bytes = requested_bytes(counts);
+        let share = |instructions: u64| instructions as f64 / counts.warp_instructions.max(1) as f64;
         let inputs = m as f64 * k as f64 + k as f64 * n as f64;
         Ratios {
-            fma_share: counts.warp_fma as f64 / counts.warp_instructions.max(1) as f64,
+            fma_share: share(counts.warp_fma),
+            mma_share: share(counts.warp_mma),
             bank_conflict_degree: by_ideal(counts.shared()),
             sectors_by_ideal: by_ideal(counts.global()),
             global_bytes,
             global_bytes_per_output: global_bytes as f64 / (m as f64 * n as f64),
             loads_per_input_element: (counts.global_loads.bytes + counts.global_copies.bytes) as f64
-                / size_of::<f32>() as f64
+                / precision.factors().bytes() as f64
                 / inputs,
         }
     }

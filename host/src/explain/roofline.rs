@@ -35,20 +35,20 @@ pub struct SharedAndL1 {
     /// The fewest wavefronts that the launch takes: those of its accesses to shared memory, and one for each request to
     /// global memory. Asynchronous copies are both, and count as the former only.
     pub wavefronts: u64,
-    /// The clock at which the unit is taken to run, that of the peak, in hertz. It serves a wavefront each clock.
+    /// The clock at which the unit is taken to run, that of the peak in f32, in hertz. It serves a wavefront each clock.
     pub clock: f64,
     /// The most operations per second if the unit is never idle, or those of the arithmetic if they are fewer.
     pub attainable: f64,
 }
 
 impl SharedAndL1 {
-    /// The bound for a launch that does `operations` operations and costs `counts`. `None` without accesses and where
-    /// it isn't known how fast the unit of `gpu` is.
-    pub fn new(gpu: &Gpu, operations: f64, counts: &Counts) -> Option<SharedAndL1> {
+    /// The bound for a launch that does `operations` operations, at most `peak` per second, and costs `counts`. `None` without
+    /// accesses and where it isn't known how fast the unit of `gpu` is.
+    pub fn new(gpu: &Gpu, peak: f64, operations: f64, counts: &Counts) -> Option<SharedAndL1> {
         let requests = counts.global().requests - counts.global_copies.requests;
         let wavefronts = counts.shared().units + requests;
         let per_second = gpu.wavefronts_per_second().filter(|_| wavefronts > 0)?;
-        let attainable = (operations / wavefronts as f64 * per_second).min(gpu.peak_f32);
+        let attainable = (operations / wavefronts as f64 * per_second).min(peak);
         Some(SharedAndL1 { wavefronts, clock: gpu.clock(), attainable })
     }
 }
@@ -56,11 +56,11 @@ impl SharedAndL1 {
 /// A kernel under a GPU's roofline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Roofline {
-    /// Operations per second that the arithmetic allows.
+    /// Operations per second that the arithmetic of the kernel's precision allows.
     pub peak: f64,
     /// Bytes per second of the memory.
     pub bandwidth: f64,
-    /// The intensity from which on arithmetic limits.
+    /// The intensity from which on arithmetic limits, in operations per byte.
     pub ridge: f64,
     /// With no cache: every sector that a request touches is moved.
     pub requested: Point,
@@ -84,18 +84,18 @@ pub fn operations_per_second(shape: [usize; 3], time: Duration) -> f64 {
 }
 
 impl Roofline {
-    /// The roofline of `gpu` with a kernel that does `operations` operations, touches `requested_bytes` bytes of memory
-    /// in whole sectors, and at least has to move `matrix_bytes`.
-    pub fn new(gpu: &Gpu, operations: f64, requested_bytes: u64, matrix_bytes: u64) -> Roofline {
+    /// The roofline of `gpu`, whose arithmetic does `peak` operations per second, with a kernel that does `operations`
+    /// operations, touches `requested_bytes` bytes of memory in whole sectors, and at least has to move `matrix_bytes`.
+    pub fn new(gpu: &Gpu, peak: f64, operations: f64, requested_bytes: u64, matrix_bytes: u64) -> Roofline {
         let point = |bytes: u64| {
             let intensity = operations / bytes.max(1) as f64;
             let by_memory = intensity * gpu.bandwidth;
-            Point { bytes, intensity, attainable: by_memory.min(gpu.peak_f32), memory_bound: by_memory < gpu.peak_f32 }
+            Point { bytes, intensity, attainable: by_memory.min(peak), memory_bound: by_memory < peak }
         };
         Roofline {
-            peak: gpu.peak_f32,
+            peak,
             bandwidth: gpu.bandwidth,
-            ridge: gpu.ridge(),
+            ridge: peak / gpu.bandwidth,
             requested: point(requested_bytes),
             perfect_caches: point(matrix_bytes),
             shared_and_l1: None,
@@ -119,7 +119,7 @@ mod tests {
         let gpu = gpus::default();
         let operations = operations([1024; 3]);
         // 8 bytes for each of the 2^30 multiply-adds, or the three matrices once.
-        let roofline = Roofline::new(gpu, operations, 8 << 30, 12 << 20);
+        let roofline = Roofline::new(gpu, gpu.peak_f32, operations, 8 << 30, 12 << 20);
         assert_eq!(roofline.requested.intensity, 0.25);
         assert_eq!(roofline.requested.attainable, 1.2e12);
         assert!(roofline.requested.memory_bound);
@@ -135,10 +135,11 @@ mod tests {
         let mut counts = Counts::default();
         counts.shared_loads.units = 54_500_000;
         counts.global_loads.requests = 4_200_000;
-        let found = SharedAndL1::new(gpus::default(), operations([1024; 3]), &counts).unwrap();
+        let (h200, t4) = (gpus::default(), gpus::by_name("T4").unwrap());
+        let found = SharedAndL1::new(h200, h200.peak_f32, operations([1024; 3]), &counts).unwrap();
         assert_eq!(found.wavefronts, 58_700_000);
         assert!((9.4e12..9.7e12).contains(&found.attainable), "{found:?}");
-        assert_eq!(SharedAndL1::new(gpus::default(), 1.0, &Counts::default()), None);
-        assert_eq!(SharedAndL1::new(gpus::by_name("T4").unwrap(), 1.0, &counts), None);
+        assert_eq!(SharedAndL1::new(h200, h200.peak_f32, 1.0, &Counts::default()), None);
+        assert_eq!(SharedAndL1::new(t4, t4.peak_f32, 1.0, &counts), None);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct BlasProduct {
     pub(crate) a: BlasMatrix,
     pub(crate) b: BlasMatrix,
     pub(crate) c: BlasMatrix,
+    /// The elements of A and B. C's are of f32.
+    pub(crate) factors: ElementType,
 }
 
 impl BlasProduct {
@@ -37,7 +39,7 @@ impl BlasProduct {
     ///
     /// # Errors
     ///
-    /// [`GemmError`] if sizes or batches don't fit together, something is another device's or elements aren't of f32;
+    /// [`GemmError`] if sizes or batches don't fit together or something is another device's;
     /// [`GemmError::ListedBatch`] for a batch that is a list.
     pub(crate) fn new(
         device: &Device,
@@ -47,13 +49,10 @@ impl BlasProduct {
         c: Operand<'_>,
     ) -> Result<Option<BlasProduct>, GemmError> {
         let Some(product) = Multiplication::new(device, factors, a, b, c)? else { return Ok(None) };
-        if product.a.element != ElementType::F32 {
-            let (takes, given) = (ElementType::F32.name(), product.a.element.name());
-            return Err(GemmError::Factors { kernel: "sgemm", takes, given });
-        }
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = product;
+        let factors = a.element;
         let (a, b, c) = (matrix(a)?, matrix(b)?, matrix(c)?);
-        Ok(Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c }))
+        Ok(Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors }))
     }
 }
 

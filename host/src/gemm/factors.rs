@@ -122,11 +122,21 @@ impl FactorBuffer {
         }
     }
 
-    /// A batch of row-major matrices without gaps at the beginning of the buffer.
-    pub(super) fn batch(&self, count: usize, rows: usize, columns: usize) -> Result<DeviceMatrices<'_>, GemmError> {
+    /// A batch of `count` row-major matrices without gaps from element `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn batch_at(
+        &self,
+        offset: usize,
+        count: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<DeviceMatrices<'_>, GemmError> {
         match self {
-            FactorBuffer::F32(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
-            FactorBuffer::Bf16(buffer) => DeviceMatrices::new(buffer, 0, count, rows, columns),
+            FactorBuffer::F32(buffer) => DeviceMatrices::new(buffer, offset, count, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatrices::new(buffer, offset, count, rows, columns),
         }
     }
 

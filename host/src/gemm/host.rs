@@ -201,8 +201,8 @@ impl Factors {
             return Ok(self.first()?.into());
         }
         Ok(match by_columns {
-            true => buffer.batch(*count, *columns, *rows)?.transposed().into(),
-            false => buffer.batch(*count, *rows, *columns)?.into(),
+            true => buffer.batch_at(0, *count, *columns, *rows)?.transposed().into(),
+            false => buffer.batch_at(0, *count, *rows, *columns)?.into(),
         })
     }
 }

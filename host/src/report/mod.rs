@@ -12,9 +12,9 @@ mod tune;
 
 use std::borrow::Cow;
 
-use gpu_kernels::Kernel;
+use gpu_kernels::{Kernel, Precision};
 use production_kernels::Family;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::device::{DeviceInfo, DeviceKind};
 
@@ -191,6 +191,11 @@ impl PtxLevel {
         let version = text.lines().find_map(|line| line.trim().strip_prefix(".version"));
         PtxLevel { level, isa_version: version.map_or("unknown", str::trim).to_owned(), bytes: text.len() }
     }
+}
+
+/// A precision by its name.
+fn by_name<S: Serializer>(precision: &Precision, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(precision.name())
 }
 
 /// What this build and this machine have.

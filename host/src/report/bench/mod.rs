@@ -3,6 +3,7 @@
 mod picture;
 mod text;
 
+use gpu_kernels::Precision;
 use serde::Serialize;
 
 use super::Report;
@@ -30,10 +31,13 @@ pub struct BenchMachine {
     pub device: String,
     /// Whether it is the simulator, so that there are counts in place of times.
     pub simulated: bool,
+    /// What everybody computes in.
+    #[serde(serialize_with = "super::by_name")]
+    pub precision: Precision,
     /// Multiprocessors of the GPU.
     pub multiprocessors: Option<u32>,
-    /// Lanes of a multiprocessor that do a multiply-add in f32 each clock, if known.
-    pub f32_lanes: Option<u32>,
+    /// Multiply-adds in that precision that a multiprocessor does each clock, if known.
+    pub multiply_adds_per_clock: Option<u32>,
     /// The most that the clock goes up to, in MHz.
     pub max_clock: Option<u32>,
     /// The second-level cache in bytes.
@@ -54,12 +58,13 @@ pub struct BenchMachine {
 
 impl BenchMachine {
     /// What the simulator is.
-    pub fn simulator(device: String, seed: u64) -> BenchMachine {
+    pub fn simulator(device: String, precision: Precision, seed: u64) -> BenchMachine {
         BenchMachine {
             device,
             simulated: true,
+            precision,
             multiprocessors: None,
-            f32_lanes: None,
+            multiply_adds_per_clock: None,
             max_clock: None,
             l2_bytes: None,
             driver: None,
@@ -72,22 +77,30 @@ impl BenchMachine {
     }
 
     /// What a GPU is: its clock goes up to `max_clock` MHz, if that is known better than its driver does.
-    pub fn gpu(device: String, hardware: &Hardware, max_clock: Option<u32>, rounds: usize, seed: u64) -> BenchMachine {
+    pub fn gpu(
+        device: String,
+        hardware: &Hardware,
+        max_clock: Option<u32>,
+        precision: Precision,
+        rounds: usize,
+        seed: u64,
+    ) -> BenchMachine {
+        let multiply_adds_per_clock = gpus::multiply_adds(precision, &device, hardware.compute_capability);
         BenchMachine {
             simulated: false,
             multiprocessors: Some(hardware.multiprocessors),
-            f32_lanes: gpus::f32_lanes(hardware.compute_capability),
+            multiply_adds_per_clock,
             max_clock: max_clock.or(hardware.clock),
             l2_bytes: Some(hardware.l2_bytes),
             rounds,
-            ..BenchMachine::simulator(device, seed)
+            ..BenchMachine::simulator(device, precision, seed)
         }
     }
 
-    /// Floating-point operations per second of all lanes at a clock in MHz.
+    /// Floating-point operations per second of all multiprocessors at a clock in MHz.
     fn peak(&self, clock: u32) -> Option<f64> {
-        let lanes = f64::from(self.multiprocessors?) * f64::from(self.f32_lanes?);
-        Some(2.0 * lanes * f64::from(clock) * 1e6)
+        let multiply_adds = f64::from(self.multiprocessors?) * f64::from(self.multiply_adds_per_clock?);
+        Some(2.0 * multiply_adds * f64::from(clock) * 1e6)
     }
 }
 
@@ -122,7 +135,7 @@ pub struct BenchRow {
     pub operations_per_second: Option<f64>,
     /// The clock while it ran, in MHz.
     pub clock: Option<ClockSummary>,
-    /// Operations per second by those of all lanes at the clock under load; at the highest clock if that isn't known.
+    /// Operations per second by those of the whole GPU at the clock under load; at the highest clock if that isn't known.
     pub share_of_peak: Option<f64>,
     /// cuBLAS's time by that of this contender: above 1 is faster than cuBLAS.
     pub ratio: Option<f64>,
@@ -174,6 +187,10 @@ pub struct CountedRow {
     pub fma: u64,
     /// The share of fused multiply-adds among the instructions.
     pub fma_share: f64,
+    /// Multiply-adds of tensor cores.
+    pub mma_multiply_adds: u64,
+    /// The share of products of tensor cores among the instructions.
+    pub mma_share: f64,
     /// Wavefronts of shared memory.
     pub shared_wavefronts: u64,
     /// By the fewest possible; none without shared accesses.
@@ -278,13 +295,14 @@ impl BenchReport {
 
     /// Everything as comma-separated values: a row per shape and contender.
     pub fn csv(&self) -> String {
+        let precision = self.machine.precision.name().to_owned();
         let mut csv = String::new();
         let mut line = |cells: &[String]| {
             csv.push_str(&cells.join(","));
             csv.push('\n');
         };
         if self.machine.simulated {
-            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right";
+            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right,mma_multiply_adds,mma_share,precision";
             line(&[header.to_owned()]);
             for row in &self.counts {
                 line(&[
@@ -301,11 +319,14 @@ impl BenchReport {
                     row.warp_instructions.to_string(),
                     row.check.max_error.to_string(),
                     row.right.to_string(),
+                    row.mma_multiply_adds.to_string(),
+                    row.mma_share.to_string(),
+                    precision.clone(),
                 ]);
             }
             return csv;
         }
-        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right";
+        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision";
         line(&[header.to_owned()]);
         for row in &self.rows {
             line(&[
@@ -337,6 +358,7 @@ impl BenchReport {
                 row.check.elements.to_string(),
                 row.reproducible.to_string(),
                 row.right.to_string(),
+                precision.clone(),
             ]);
         }
         csv
@@ -401,6 +423,8 @@ impl CountedRow {
             blocks: counted.blocks,
             fma: counted.counts.thread_fma,
             fma_share: counted.ratios.fma_share,
+            mma_multiply_adds: counted.counts.mma_multiply_adds,
+            mma_share: counted.ratios.mma_share,
             shared_wavefronts: counted.counts.shared().units,
             bank_conflict_degree: counted.ratios.bank_conflict_degree,
             sectors: counted.counts.global().units,
@@ -485,7 +509,7 @@ mod tests {
         vec![measurement(1024, 2e-3, 1e-3), measurement(2048, 8e-3, 10e-3)]
     }
 
-    fn machine() -> BenchMachine {
+    fn machine(precision: Precision) -> BenchMachine {
         let hardware = Hardware {
             multiprocessors: 132,
             compute_capability: (9, 0),
@@ -493,12 +517,12 @@ mod tests {
             l2_bytes: 50 << 20,
             bus: None,
         };
-        let machine = BenchMachine::gpu("NVIDIA H200".to_owned(), &hardware, Some(1980), 3, 42);
+        let machine = BenchMachine::gpu("NVIDIA H200".to_owned(), &hardware, Some(1980), precision, 3, 42);
         BenchMachine { cublas: Some("libcublas.so.13 (13.0.2)".to_owned()), ..machine }
     }
 
     fn report(measurements: &[Measurement], language: Language) -> BenchReport {
-        BenchReport::measured(machine(), measurements, language)
+        BenchReport::measured(machine(Precision::F32), measurements, language)
     }
 
     #[test]
@@ -521,6 +545,43 @@ mod tests {
             )
         );
         assert!(text.contains("up to 1980 MHz") && text.contains("1.000 ms") && text.contains("2.000"), "{text}");
+    }
+
+    #[test]
+    fn the_class_of_bf16_is_named_and_has_the_peak_of_tensor_cores() {
+        let report = BenchReport::measured(machine(Precision::Bf16), &measurements(), Language::En);
+        // 132 multiprocessors x 2048 multiply-adds at 1980 MHz.
+        let share = 2.0 * 1024f64.powi(3) / 1e-3 / (132.0 * 2048.0 * 2.0 * 1.98e9);
+        assert!((report.rows[0].share_of_peak.unwrap() / share - 1.0).abs() < 1e-9);
+        let text = report.table();
+        for said in
+            ["cublasGemmEx", "A and B are rounded to bf16", "of what all tensor cores do", "against cuBLAS in bf16"]
+        {
+            assert!(text.contains(said), "{said} is missing in\n{text}");
+        }
+        assert!(!text.contains("TF32"), "{text}");
+        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",bf16")));
+        assert!(report.picture().unwrap().contains("NVIDIA H200, bf16"));
+        assert!(
+            BenchReport::measured(machine(Precision::Bf16), &measurements(), Language::Zh)
+                .table()
+                .contains("cuBLAS（bf16）")
+        );
+    }
+
+    #[test]
+    fn of_a_gpu_whose_tensor_cores_are_not_in_the_table_no_share_of_the_peak_is_said() {
+        let hardware = Hardware {
+            multiprocessors: 100,
+            compute_capability: (8, 9),
+            clock: Some(2000),
+            l2_bytes: 1 << 20,
+            bus: None,
+        };
+        let machine = BenchMachine::gpu("some card".to_owned(), &hardware, None, Precision::Bf16, 3, 42);
+        let report = BenchReport::measured(machine, &measurements(), Language::En);
+        assert!(report.rows.iter().all(|row| row.share_of_peak.is_none()));
+        assert!(report.table().contains("isn't known how fast the tensor cores of this GPU are"));
     }
 
     #[test]
@@ -575,7 +636,11 @@ mod tests {
         let mut all = measurements();
         all.iter_mut().for_each(|measurement| measurement.entries.truncate(1));
         all.iter_mut().for_each(|measurement| measurement.left_out.push(Contender::Cublas));
-        let machine = BenchMachine { cublas: None, no_cublas: Some("cuBLAS is not installed".to_owned()), ..machine() };
+        let machine = BenchMachine {
+            cublas: None,
+            no_cublas: Some("cuBLAS is not installed".to_owned()),
+            ..machine(Precision::F32)
+        };
         let report = BenchReport::measured(machine, &all, Language::En);
         assert!(report.summaries.is_empty() && report.left_out.is_empty() && report.verdict.is_empty());
         let text = report.table();
@@ -587,7 +652,7 @@ mod tests {
     #[test]
     fn several_contenders_have_a_table_of_their_own_and_a_line_in_the_picture() {
         let mut all = measurements();
-        let tiled = contender::by_name("tiled").unwrap().remove(0);
+        let tiled = contender::by_name("tiled", Precision::F32).unwrap().remove(0);
         all[0].entries.insert(0, entry(tiled.clone(), 4e-3, [1980; 3]));
         all[1].left_out.push(tiled);
         let report = report(&all, Language::En);

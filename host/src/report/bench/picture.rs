@@ -1,6 +1,7 @@
 //! The report of `bench` as an SVG picture: speed above, the ratio to cuBLAS below, over the shapes in ascending order of
 //! their multiply-adds.
 
+use gpu_kernels::Precision;
 use plotters::{coord::Shift, prelude::*};
 
 use super::BenchReport;
@@ -77,9 +78,13 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
     let counted = report.counts.iter().map(|row| row.shape);
     let places = Places::new(report.rows.iter().map(|row| row.shape).chain(counted));
     let speeds = if report.machine.simulated {
-        lines(
-            report.counts.iter().map(|row| (row.contender.as_str(), places.of(row.shape), Some(100.0 * row.fma_share))),
-        )
+        lines(report.counts.iter().map(|row| {
+            let share = match report.machine.precision {
+                Precision::F32 => row.fma_share,
+                Precision::Bf16 => row.mma_share,
+            };
+            (row.contender.as_str(), places.of(row.shape), Some(100.0 * share))
+        }))
     } else {
         let speed = |speed: Option<f64>| speed.map(|speed| speed / 1e12);
         lines(
@@ -96,13 +101,16 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
     root.fill(&WHITE)?;
     let (left, right) = root.split_horizontally(WIDTH - LEGEND);
     let areas = left.split_evenly((charts as usize, 1));
-    let device = &report.machine.device;
+    let title = format!("{}, {}", report.machine.device, report.machine.precision.name());
     let speed = if report.machine.simulated {
-        language.choose("fused multiply-adds, % of instructions", "融合乘加占指令的百分比")
+        match report.machine.precision {
+            Precision::F32 => language.choose("fused multiply-adds, % of instructions", "融合乘加占指令的百分比"),
+            Precision::Bf16 => language.choose("products of tensor cores, % of instructions", "mma 占指令的百分比"),
+        }
     } else {
         "TFLOP/s"
     };
-    chart(&areas[0], device, speed, &places, &speeds, None, language)?;
+    chart(&areas[0], &title, speed, &places, &speeds, None, language)?;
     if let Some(area) = areas.get(1) {
         let ratio = language.choose("speed by cuBLAS's", "与 cuBLAS 的速度比");
         chart(area, "", ratio, &places, &ratios, Some(1.0), language)?;

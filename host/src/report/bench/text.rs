@@ -1,6 +1,8 @@
 //! The report of `bench` in words.
 
-use super::{BenchReport, BenchRow, CountedRow, STEADY_CLOCK, WIDE_SPREAD};
+use gpu_kernels::Precision;
+
+use super::{BenchReport, BenchRow, STEADY_CLOCK, WIDE_SPREAD};
 use crate::{
     bench::{Contender, Problem},
     language::Language,
@@ -11,8 +13,8 @@ use crate::{
 pub fn table(report: &BenchReport, language: Language) -> String {
     let mut parts = vec![preface(report, language).join("\n")];
     if report.machine.simulated {
-        parts.push(counts(&report.counts, language));
-        parts.push(counts_legend(language).to_owned());
+        parts.push(counts(report, language));
+        parts.push(counts_legend(report, language));
     } else {
         parts.push(times(report, language));
         parts.push(times_legend(report, language).join("\n"));
@@ -36,15 +38,23 @@ pub fn table(report: &BenchReport, language: Language) -> String {
 fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let machine = &report.machine;
     let (device, seed, rounds) = (&machine.device, machine.seed, machine.rounds);
+    let rounded = match machine.precision {
+        Precision::F32 => None,
+        Precision::Bf16 => Some(
+            language
+                .choose("A and B are rounded to bf16; sums and C are of f32.", "A、B 舍入为 bf16；累加与 C 为 f32。"),
+        ),
+    };
     if machine.simulated {
-        return vec![match language {
+        let counted = match language {
             Language::En => format!(
                 "Counted on the {device}: times need a GPU. The kernels' own PTX ran on random matrices (seed {seed})."
             ),
             Language::Zh => {
                 format!("以下为 {device} 上的计数；耗时须在 GPU 上测量。核函数的 PTX 在随机矩阵（种子 {seed}）上运行。")
             }
-        }];
+        };
+        return [counted].into_iter().chain(rounded.map(str::to_owned)).collect();
     }
     let mut facts = Vec::new();
     facts.extend(machine.multiprocessors.map(|count| match language {
@@ -69,9 +79,18 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
             "在 {device}（{facts}）上实测：轮流进行 {rounds} 轮取中位数，启动记录在 CUDA 图中，随机矩阵（种子 {seed}）总量超出 L2 缓存。"
         ),
     }];
-    lines.extend(machine.cublas.iter().map(|description| match language {
-        Language::En => format!("cuBLAS is {description} in its default math mode, which is f32 without TF32."),
-        Language::Zh => format!("cuBLAS 为 {description}，使用默认数学模式，即不带 TF32 的 f32。"),
+    lines.extend(rounded.map(str::to_owned));
+    lines.extend(machine.cublas.iter().map(|description| match (machine.precision, language) {
+        (Precision::F32, Language::En) => {
+            format!("cuBLAS is {description} in its default math mode, which is f32 without TF32.")
+        }
+        (Precision::F32, Language::Zh) => format!("cuBLAS 为 {description}，使用默认数学模式，即不带 TF32 的 f32。"),
+        (Precision::Bf16, Language::En) => {
+            format!("cuBLAS is {description}, asked by cublasGemmEx for factors of bf16, sums and C of f32.")
+        }
+        (Precision::Bf16, Language::Zh) => {
+            format!("cuBLAS 为 {description}，调用 cublasGemmEx：A、B 为 bf16，累加与 C 为 f32。")
+        }
     }));
     lines.extend(machine.no_cublas.iter().map(|reason| match language {
         Language::En => format!("There is nothing to compare with: {reason}."),
@@ -158,14 +177,26 @@ fn name(row: &BenchRow) -> String {
 }
 
 fn times_legend(report: &BenchReport, language: Language) -> Vec<&'static str> {
-    let mut lines = vec![match language {
-        Language::En => {
+    let mut lines = vec![match (report.machine.precision, language) {
+        (Precision::F32, Language::En) => {
             "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all lanes do at the clock under load."
         }
-        Language::Zh => {
+        (Precision::F32, Language::Zh) => {
             "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部运算单元在负载频率下的算力。"
         }
+        (Precision::Bf16, Language::En) => {
+            "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all tensor cores do at the clock under load."
+        }
+        (Precision::Bf16, Language::Zh) => {
+            "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部张量核心在负载频率下的算力。"
+        }
     }];
+    if report.machine.precision == Precision::Bf16 && report.machine.multiply_adds_per_clock.is_none() {
+        lines.push(language.choose(
+            "It isn't known how fast the tensor cores of this GPU are, so that there are no shares of the peak.",
+            "该 GPU 张量核心的算力未知，因此没有峰值占比。",
+        ));
+    }
     if report.machine.cublas.is_some() {
         lines.push(match language {
             Language::En => "x cuBLAS: cuBLAS's time by this one, above 1 is faster; max error: from an f64 reference.",
@@ -200,13 +231,14 @@ fn summaries(report: &BenchReport, language: Language) -> String {
     table::numbers(0, [headers].into_iter().chain(rows))
 }
 
-fn counts(rows: &[CountedRow], language: Language) -> String {
+fn counts(report: &BenchReport, language: Language) -> String {
+    let precision = report.machine.precision;
     let say = |english: &str, chinese: &str| language.choose(english, chinese).to_owned();
     let headers = vec![
         say("kernel", "核函数"),
         say("m x n x k", "m x n x k"),
         say("blocks", "线程块"),
-        say("fma", "fma"),
+        multiplying(precision).to_owned(),
         say("of all", "占比"),
         say("shared waves", "共享内存波前"),
         say("waves/ideal", "波前/理想"),
@@ -216,7 +248,11 @@ fn counts(rows: &[CountedRow], language: Language) -> String {
         say("max error", "最大误差"),
         say("product", "结果"),
     ];
-    let rows = rows.iter().map(|row| {
+    let rows = report.counts.iter().map(|row| {
+        let (multiply_adds, share) = match precision {
+            Precision::F32 => (row.fma, row.fma_share),
+            Precision::Bf16 => (row.mma_multiply_adds, row.mma_share),
+        };
         let name = match row.contender == Contender::CHOSEN {
             true => format!("{} ({})", row.contender, row.kernel),
             false => row.contender.clone(),
@@ -225,8 +261,8 @@ fn counts(rows: &[CountedRow], language: Language) -> String {
             name,
             row.shape.to_string(),
             row.blocks.to_string(),
-            table::count(row.fma),
-            percent(row.fma_share),
+            table::count(multiply_adds),
+            percent(share),
             table::count(row.shared_wavefronts),
             row.bank_conflict_degree.map_or("-".to_owned(), |degree| format!("{degree:.2}")),
             table::count(row.sectors),
@@ -239,16 +275,34 @@ fn counts(rows: &[CountedRow], language: Language) -> String {
     table::numbers(0, [headers].into_iter().chain(rows))
 }
 
-fn counts_legend(language: Language) -> &'static str {
+/// The instruction that multiplies and adds.
+fn multiplying(precision: Precision) -> &'static str {
+    match precision {
+        Precision::F32 => "fma",
+        Precision::Bf16 => "mma",
+    }
+}
+
+fn counts_legend(report: &BenchReport, language: Language) -> String {
+    let multiply_adds = match report.machine.precision {
+        Precision::F32 => language.choose(
+            "fma: fused multiply-adds of all threads, and their share of the instructions",
+            "fma：所有线程的融合乘加次数及其占指令",
+        ),
+        Precision::Bf16 => language.choose(
+            "mma: multiply-adds of tensor cores, and the share of their products among the instructions",
+            "mma：张量核心的乘加次数，及其 mma 指令占全部指令",
+        ),
+    };
     match language {
-        Language::En => {
-            "fma: fused multiply-adds of all threads, and their share of the instructions, which are counted per warp; shared waves: passes \
-             over the 32 banks; sectors: of 32 bytes, that requests to global memory touch; barriers: arrivals of warps."
-        }
-        Language::Zh => {
-            "fma：所有线程的融合乘加次数及其占指令（按 warp 计）的比例；共享内存波前：占用 32 个存储体的轮数；扇区：全局内存请求触及的 32 \
-             字节单位；屏障：warp 到达屏障的次数。"
-        }
+        Language::En => format!(
+            "{multiply_adds}, which are counted per warp; shared waves: passes over the 32 banks; sectors: of 32 bytes, that requests \
+             to global memory touch; barriers: arrivals of warps."
+        ),
+        Language::Zh => format!(
+            "{multiply_adds}（按 warp 计）的比例；共享内存波前：占用 32 个存储体的轮数；扇区：全局内存请求触及的 32 字节单位；屏障：warp \
+             到达屏障的次数。"
+        ),
     }
 }
 
@@ -353,17 +407,22 @@ impl BenchReport {
         let Some(row) = chosen.or_else(best) else { return String::new() };
         let (contender, shapes, mean, least, at) =
             (&row.contender, row.shapes, row.geometric_mean, row.least, row.least_at);
+        let cublas = match (self.machine.precision, language) {
+            (Precision::F32, _) => Contender::CUBLAS.to_owned(),
+            (precision, Language::En) => format!("{} in {}", Contender::CUBLAS, precision.name()),
+            (precision, Language::Zh) => format!("{}（{}）", Contender::CUBLAS, precision.name()),
+        };
         let errors = row.worst_error_ratio.zip(row.worst_error_at).map(|(ratio, at)| match language {
             Language::En => format!(" Its largest error is at most {ratio:.2} times cuBLAS's (for {at})."),
             Language::Zh => format!("其最大误差至多为 cuBLAS 的 {ratio:.2} 倍（{at}）。"),
         });
         let said = match language {
             Language::En => format!(
-                "{contender} against cuBLAS: {mean:.3} times its speed in the geometric mean of {shapes} shapes, {least:.3} at least (for {at}); not slower for {} of {shapes}.",
+                "{contender} against {cublas}: {mean:.3} times its speed in the geometric mean of {shapes} shapes, {least:.3} at least (for {at}); not slower for {} of {shapes}.",
                 row.ahead
             ),
             Language::Zh => format!(
-                "{contender} 对 cuBLAS：{shapes} 个形状的速度比几何平均为 {mean:.3}，最小为 {least:.3}（{at}）；{} 个形状不慢于 cuBLAS。",
+                "{contender} 对 {cublas}：{shapes} 个形状的速度比几何平均为 {mean:.3}，最小为 {least:.3}（{at}）；{} 个形状不慢于 cuBLAS。",
                 row.ahead
             ),
         };

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_chart_has_both_points_the_slope_and_the_flat_roof() {
-        let roofline = Roofline::new(gpus::default(), 2f64.powi(31), 8 << 30, 12 << 20);
+        let roofline = Roofline::new(gpus::default(), 67e12, 2f64.powi(31), 8 << 30, 12 << 20);
         let chart = super::text(&roofline, text::labels(Language::En));
         for part in ["o", "x", "///", "---", "TFLOP/s", "no cache helps (0.25, 1.20 TFLOP/s)"] {
             assert!(chart.contains(part), "{part} is missing in\n{chart}");
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_chart_has_the_roof_of_shared_memory_and_l1_under_the_flat_one() {
-        let mut roofline = Roofline::new(gpus::default(), 2f64.powi(31), 8 << 30, 12 << 20);
+        let mut roofline = Roofline::new(gpus::default(), 67e12, 2f64.powi(31), 8 << 30, 12 << 20);
         roofline.shared_and_l1 = Some(SharedAndL1 { wavefronts: 1, clock: 1e9, attainable: 9.5e12 });
         let chart = super::text(&roofline, text::labels(Language::En));
         assert!(chart.contains("=====") && chart.contains("= shared memory and L1 (9.50 TFLOP/s)"), "{chart}");

@@ -37,12 +37,19 @@ fn columns(line: &str) -> usize {
 /// The table with so many columns for the source text, or without it.
 fn table_of(listings: &[Listing], labels: &Labels, source_width: Option<usize>) -> String {
     let lines = || listings.iter().flat_map(|listing| listing.functions.iter().flatten());
-    let with_shared = lines().any(|line| line.counts.shared().requests > 0);
+    let columns = Columns {
+        mma: lines().any(|line| line.counts.warp_mma > 0),
+        // Where tensor cores multiply there may be none.
+        fma: lines().any(|line| line.counts.warp_fma > 0) || lines().all(|line| line.counts.warp_mma == 0),
+        shared: lines().any(|line| line.counts.shared().requests > 0),
+    };
     let mut rows = Vec::new();
     for listing in listings {
-        let mut first = vec![""; 3];
-        let mut second = vec![labels.times, labels.issued, labels.fma];
-        if with_shared {
+        let mut second = vec![labels.times, labels.issued];
+        second.extend(columns.fma.then_some(labels.fma));
+        second.extend(columns.mma.then_some(labels.mma));
+        let mut first = vec![""; second.len()];
+        if columns.shared {
             first.extend([labels.shared, "", ""]);
             second.extend([labels.wavefronts, labels.ideal, labels.degree]);
         }
@@ -58,7 +65,7 @@ fn table_of(listings: &[Listing], labels: &Labels, source_width: Option<usize>) 
                 gap[rows[0].len() - 2] = "...".to_owned();
                 rows.push(gap);
             }
-            rows.extend(function.iter().flat_map(|line| line_rows(line, with_shared, source_width)));
+            rows.extend(function.iter().flat_map(|line| line_rows(line, columns, source_width)));
         }
         rows.push(vec![String::new(); rows[0].len()]);
     }
@@ -66,12 +73,22 @@ fn table_of(listings: &[Listing], labels: &Labels, source_width: Option<usize>) 
     table::numbers(text, rows).trim_end().to_owned()
 }
 
+/// Which columns there are that some kernels have no numbers for.
+#[derive(Clone, Copy)]
+struct Columns {
+    fma: bool,
+    mma: bool,
+    shared: bool,
+}
+
 /// A line of source: the first row has its costs, further rows the rest of its text.
-fn line_rows(line: &SourceLine, with_shared: bool, source_width: Option<usize>) -> Vec<Vec<String>> {
+fn line_rows(line: &SourceLine, columns: Columns, source_width: Option<usize>) -> Vec<Vec<String>> {
     let some = |value: u64| if value > 0 { table::count(value) } else { String::new() };
     let counts = &line.counts;
-    let mut cells = vec![some(line.executions), some(counts.warp_instructions), some(counts.warp_fma)];
-    if with_shared {
+    let mut cells = vec![some(line.executions), some(counts.warp_instructions)];
+    cells.extend(columns.fma.then(|| some(counts.warp_fma)));
+    cells.extend(columns.mma.then(|| some(counts.warp_mma)));
+    if columns.shared {
         let shared = counts.shared();
         cells.extend([some(shared.units), some(shared.ideal), ratio(&shared, shared.units, shared.ideal)]);
     }

@@ -5,6 +5,7 @@ mod listing;
 mod picture;
 mod text;
 
+use gpu_kernels::Precision;
 use ptx_simulator::observe::costs::Counts;
 use serde::Serialize;
 
@@ -30,6 +31,9 @@ pub struct ExplainReport {
     pub kernel: &'static str,
     /// The kernel in one line.
     pub title: &'static str,
+    /// Its precision: the elements of A and B.
+    #[serde(serialize_with = "super::by_name")]
+    pub precision: Precision,
     /// Rows of C.
     pub m: usize,
     /// Columns of C.
@@ -88,6 +92,8 @@ pub struct GpuFacts {
     pub multiprocessors: u32,
     /// Floating-point operations per second in f32.
     pub peak_f32: f64,
+    /// The same in bf16 on tensor cores, if it has such.
+    pub peak_bf16: Option<f64>,
     /// Bytes per second to and from memory.
     pub bandwidth: f64,
     #[serde(skip)]
@@ -103,6 +109,7 @@ impl GpuFacts {
             compute_capability: format!("{major}.{minor}"),
             multiprocessors: gpu.multiprocessors,
             peak_f32: gpu.peak_f32,
+            peak_bf16: gpu.peak(Precision::Bf16),
             bandwidth: gpu.bandwidth,
             architecture: gpu.architecture(),
         }
@@ -224,6 +231,7 @@ impl ExplainReport {
         ExplainReport {
             kernel: kernel.name,
             title: kernel.title,
+            precision: kernel.precision,
             m,
             n,
             k,
@@ -263,7 +271,7 @@ impl ExplainReport {
     /// What the drawing library says, in words.
     pub fn picture(&self) -> Result<String, String> {
         let title = format!("{}, {} x {} x {}, {}", self.kernel, self.m, self.n, self.k, self.gpu.name);
-        picture::svg(&self.roofline, &title, text::labels(self.language))
+        picture::svg(&self.roofline, self.precision.name(), &title, text::labels(self.language))
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -271,11 +279,23 @@ impl ExplainReport {
         let (total, ratios, gpu) = (&self.total, &self.ratios, &self.gpu);
         let shape = [self.m, self.n, self.k];
         let counted = table::count;
+        let peak = (self.roofline.peak, self.precision);
+        let (fma, mma, multiply_adds) =
+            (counted(total.warp_fma), counted(total.warp_mma), counted(total.mma_multiply_adds));
+        let (multiplying, share) = match self.precision {
+            Precision::F32 => (text::Multiplying::Fma { count: &fma }, ratios.fma_share),
+            Precision::Bf16 => {
+                (text::Multiplying::Mma { count: &mma, multiply_adds: &multiply_adds }, ratios.mma_share)
+            }
+        };
         let mut facts = vec![
             (labels.kernel, format!("{}: {}", self.kernel, self.title)),
-            (labels.product, text::product(shape, &table::times(&self.grid), &table::times(&self.block), language)),
+            (
+                labels.product,
+                text::product(shape, self.precision, &table::times(&self.grid), &table::times(&self.block), language),
+            ),
             (labels.counted, text::counted(language).to_owned()),
-            (labels.gpu, text::gpu(gpu.name, gpu.multiprocessors, gpu.peak_f32, gpu.bandwidth, language)),
+            (labels.gpu, text::gpu(gpu.name, gpu.multiprocessors, peak, gpu.bandwidth, language)),
             (labels.shared_memory, text::shared_memory(self.shared_bytes, language)),
             (labels.registers, text::registers(&self.register_count, &gpu.architecture, language)),
             (labels.occupancy, self.occupancy_text()),
@@ -283,8 +303,8 @@ impl ExplainReport {
                 labels.instructions,
                 text::instructions(
                     &counted(total.warp_instructions),
-                    &counted(total.warp_fma),
-                    ratios.fma_share,
+                    multiplying,
+                    share,
                     &counted(total.barriers),
                     language,
                 ),
@@ -355,7 +375,9 @@ impl Report for ExplainReport {
             parts.push(labels.no_lines.to_owned());
         } else {
             parts.push(listing::text(&self.listings, labels, self.width));
-            parts.push(labels.legend.join("\n"));
+            let mma = (self.total.warp_mma > 0).then_some(labels.legend_mma);
+            let legend = labels.legend.iter().copied().chain(mma);
+            parts.push(legend.collect::<Vec<_>>().join("\n"));
         }
         let notes = self.notes.iter().map(String::as_str).chain([text::caution(self.language)]);
         parts.push(notes.collect::<Vec<_>>().join("\n"));

@@ -24,15 +24,16 @@ const LEAST_RANGE: f64 = 40.0;
 /// # Errors
 ///
 /// What the drawing library says, in words.
-pub fn svg(roofline: &Roofline, title: &str, labels: &Labels) -> Result<String, String> {
+pub fn svg(roofline: &Roofline, precision: &str, title: &str, labels: &Labels) -> Result<String, String> {
     let mut text = String::new();
-    draw(&mut text, roofline, title, labels).map_err(|error| error.to_string())?;
+    draw(&mut text, roofline, precision, title, labels).map_err(|error| error.to_string())?;
     Ok(text)
 }
 
 fn draw(
     text: &mut String,
     roofline: &Roofline,
+    precision: &str,
     title: &str,
     labels: &Labels,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -73,7 +74,7 @@ fn draw(
     let middle = (low * roofline.ridge).sqrt() * 1.06;
     let slope = (middle, roofline.roof(middle / 1.06) / 1e12);
     let names = [
-        Text::new(format!("{peak} TFLOP/s, f32"), flat, style(HPos::Right, VPos::Bottom)),
+        Text::new(format!("{peak} TFLOP/s, {precision}"), flat, style(HPos::Right, VPos::Bottom)),
         Text::new(format!("{bandwidth} TB/s"), slope, style(HPos::Left, VPos::Top)),
     ];
     chart.draw_series(names)?;
@@ -113,9 +114,9 @@ mod tests {
     #[test]
     fn the_picture_is_a_whole_svg_with_its_words() {
         for language in [Language::En, Language::Zh] {
-            let roofline = Roofline::new(gpus::default(), 2f64.powi(31), 8 << 30, 12 << 20);
+            let roofline = Roofline::new(gpus::default(), 67e12, 2f64.powi(31), 8 << 30, 12 << 20);
             let labels = text::labels(language);
-            let picture = svg(&roofline, "tiled <A & B>", labels).unwrap();
+            let picture = svg(&roofline, "f32", "tiled <A & B>", labels).unwrap();
             assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"));
             for part in [labels.chart_x, labels.chart_requested, "tiled &lt;A &amp; B&gt;"] {
                 assert!(picture.contains(part), "{part} is missing");
@@ -128,10 +129,10 @@ mod tests {
         // From a kernel without reuse to one that is under the flat roof with and without caches.
         for requested in [8_u64 << 30, 1 << 28, 1 << 24] {
             for gpu in gpus::GPUS {
-                let mut roofline = Roofline::new(gpu, 2f64.powi(31), requested, 12 << 20);
+                let mut roofline = Roofline::new(gpu, gpu.peak_f32, 2f64.powi(31), requested, 12 << 20);
                 roofline.shared_and_l1 =
                     Some(SharedAndL1 { wavefronts: 1, clock: 1e9, attainable: gpu.peak_f32 / 7.0 });
-                let picture = svg(&roofline, "tiled", text::labels(Language::En)).unwrap();
+                let picture = svg(&roofline, "f32", "tiled", text::labels(Language::En)).unwrap();
                 let texts: Vec<&str> = picture.split("</text>").filter_map(|text| text.rsplit('>').next()).collect();
                 let labels = |anchor: &str| {
                     let all =

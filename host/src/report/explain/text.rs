@@ -1,5 +1,7 @@
 //! What `explain` says, in English and in Chinese.
 
+use gpu_kernels::Precision;
+
 use crate::{
     explain::{occupancy::Resource, registers::Registers},
     language::Language,
@@ -29,6 +31,7 @@ pub struct Labels {
     pub times: &'static str,
     pub issued: &'static str,
     pub fma: &'static str,
+    pub mma: &'static str,
     pub wavefronts: &'static str,
     pub ideal: &'static str,
     pub degree: &'static str,
@@ -37,6 +40,8 @@ pub struct Labels {
     pub line: &'static str,
     /// What the listing's columns mean, one line each.
     pub legend: &'static [&'static str],
+    /// And one more, where there are products of tensor cores.
+    pub legend_mma: &'static str,
     /// Of the chart.
     pub chart_x: &'static str,
     pub chart_y: &'static str,
@@ -69,6 +74,7 @@ const ENGLISH: Labels = Labels {
     times: "times",
     issued: "issued",
     fma: "fma",
+    mma: "mma",
     wavefronts: "waves",
     ideal: "ideal",
     degree: "degree",
@@ -83,6 +89,7 @@ const ENGLISH: Labels = Labels {
         "waves: wavefronts, passes over the 32 banks that the shared accesses took; ideal: the fewest possible; degree: their ratio, 1 without conflicts.",
         "sec/req: sectors of 32 bytes that a warp's request touches; ideal: the fewest that hold what it asks for; bytes: of all these sectors.",
     ],
+    legend_mma: "mma: the products of small matrices on tensor cores among the instructions of the line.",
     chart_x: "floating-point operations per byte of global memory",
     chart_y: "TFLOP/s",
     chart_requested: "no cache helps",
@@ -113,6 +120,7 @@ const CHINESE: Labels = Labels {
     times: "次数",
     issued: "发射",
     fma: "fma",
+    mma: "mma",
     wavefronts: "波前",
     ideal: "理想",
     degree: "冲突度",
@@ -126,6 +134,7 @@ const CHINESE: Labels = Labels {
         "波前：共享内存访问占用 32 个存储体的轮数（wavefront）；理想：最少需要的轮数；冲突度：两者之比，1 表示没有存储体冲突。",
         "扇区/请求：warp 的一次请求触及的 32 字节扇区数；理想：装下所需数据的最少扇区数；字节：这些扇区的总字节数。",
     ],
+    legend_mma: "mma：该行指令中由张量核心执行的小矩阵乘。",
     chart_x: "每字节全局内存流量对应的浮点运算数",
     chart_y: "TFLOP/s",
     chart_requested: "缓存全不命中",
@@ -140,8 +149,12 @@ pub fn labels(language: Language) -> &'static Labels {
     language.choose(&ENGLISH, &CHINESE)
 }
 
-pub fn product([m, n, k]: [usize; 3], grid: &str, block: &str, language: Language) -> String {
-    let shapes = format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), f32");
+pub fn product([m, n, k]: [usize; 3], precision: Precision, grid: &str, block: &str, language: Language) -> String {
+    let elements = match precision {
+        Precision::F32 => "f32",
+        Precision::Bf16 => language.choose("A and B of bf16, C of f32", "A、B 为 bf16，C 为 f32"),
+    };
+    let shapes = format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), {elements}");
     match language {
         Language::En => format!("{shapes}; {grid} blocks of {block} threads"),
         Language::Zh => format!("{shapes}；{grid} 个线程块，每块 {block} 个线程"),
@@ -155,15 +168,26 @@ pub fn counted(language: Language) -> &'static str {
     )
 }
 
-pub fn gpu(name: &str, multiprocessors: u32, peak: f64, bandwidth: f64, language: Language) -> String {
+/// The GPU with its published figures, `peak` being that of the arithmetic of `precision`.
+pub fn gpu(
+    name: &str,
+    multiprocessors: u32,
+    (peak, precision): (f64, Precision),
+    bandwidth: f64,
+    language: Language,
+) -> String {
     let (peak, bandwidth) = (peak / 1e12, bandwidth / 1e12);
+    let arithmetic = match precision {
+        Precision::F32 => "f32",
+        Precision::Bf16 => language.choose("bf16 on tensor cores", "张量核心 bf16"),
+    };
     match language {
         Language::En => format!(
-            "{name}: {multiprocessors} multiprocessors, {peak} TFLOP/s in f32, {bandwidth} TB/s, as its maker says"
+            "{name}: {multiprocessors} multiprocessors, {peak} TFLOP/s in {arithmetic}, {bandwidth} TB/s, as its maker says"
         ),
         Language::Zh => {
             format!(
-                "{name}：{multiprocessors} 个流多处理器，f32 峰值 {peak} TFLOP/s，带宽 {bandwidth} TB/s（厂商数据）"
+                "{name}：{multiprocessors} 个流多处理器，{arithmetic} 峰值 {peak} TFLOP/s，带宽 {bandwidth} TB/s（厂商数据）"
             )
         }
     }
@@ -270,15 +294,36 @@ pub fn occupancy(text: &OccupancyText, language: Language) -> String {
     }
 }
 
-pub fn instructions(issued: &str, fma: &str, share: f64, barriers: &str, language: Language) -> String {
+/// The instructions that multiply and add, counted per warp.
+pub enum Multiplying<'a> {
+    /// Fused multiply-adds of threads.
+    Fma { count: &'a str },
+    /// Products of tensor cores, and what they come to.
+    Mma { count: &'a str, multiply_adds: &'a str },
+}
+
+/// What was issued, `share` being that of the instructions that multiply and add.
+pub fn instructions(
+    issued: &str,
+    multiplying: Multiplying<'_>,
+    share: f64,
+    barriers: &str,
+    language: Language,
+) -> String {
     let percent = share * 100.0;
-    match language {
-        Language::En => {
-            format!("{issued} issued, counted per warp; {fma} of them fma ({percent:.1} %), {barriers} barriers")
+    match (multiplying, language) {
+        (Multiplying::Fma { count }, Language::En) => {
+            format!("{issued} issued, counted per warp; {count} of them fma ({percent:.1} %), {barriers} barriers")
         }
-        Language::Zh => {
-            format!("按 warp 计共发射 {issued} 条，其中 fma {fma} 条（{percent:.1} %），屏障 {barriers} 次")
+        (Multiplying::Fma { count }, Language::Zh) => {
+            format!("按 warp 计共发射 {issued} 条，其中 fma {count} 条（{percent:.1} %），屏障 {barriers} 次")
         }
+        (Multiplying::Mma { count, multiply_adds }, Language::En) => format!(
+            "{issued} issued, counted per warp; {count} of them mma ({percent:.1} %) of {multiply_adds} multiply-adds in all, {barriers} barriers"
+        ),
+        (Multiplying::Mma { count, multiply_adds }, Language::Zh) => format!(
+            "按 warp 计共发射 {issued} 条，其中 mma {count} 条（{percent:.1} %），合 {multiply_adds} 次乘加，屏障 {barriers} 次"
+        ),
     }
 }
 
@@ -404,17 +449,17 @@ pub fn worst_coalescing(
     }
 }
 
-/// Fewer fused multiply-adds than the product has terms.
+/// Fewer multiply-adds than the product has terms.
 pub fn fewer_multiply_adds(found: u64, needed: u128, language: Language) -> String {
     match language {
         Language::En => format!(
-            "Fewer multiply-adds than the product has: {found} fma of all threads, {needed} multiply-adds in m x n x k. Either \
+            "Fewer multiply-adds than the product has: {found} of all threads and tensor cores, {needed} multiply-adds in m x n x k. Either \
              the kernel doesn't compute the\nproduct, or it multiplies and adds apart: `x.mul_add(y, sum)` is one \
              instruction, `sum + x * y` two. Intensity and the bounds in TFLOP/s\nare those of the whole product, not of \
              what this launch computes."
         ),
         Language::Zh => format!(
-            "乘加指令比矩阵乘所需的少：所有线程共执行 fma {found} 次，而 m x n x k 需要 {needed} 次乘加。要么核函数没有算出这个乘积，\
+            "乘加指令比矩阵乘所需的少：所有线程和张量核心共执行 {found} 次，而 m x n x k 需要 {needed} 次乘加。要么核函数没有算出这个乘积，\
              要么乘法和加法没有融合：`x.mul_add(y, sum)` 是一条指令，`sum + x * y` 是两条。\n算术强度和以 TFLOP/s 给出的上界\
              都按完整的矩阵乘计算，而不是按这次启动实际所做的运算。"
         ),

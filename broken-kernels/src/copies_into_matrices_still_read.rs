@@ -1,0 +1,61 @@
+//! The copies of a step are started before its barrier, into the stage from which another warp may still be loading the
+//! fragments of the step before.
+
+use crate::tensor_tiles::{Part, Worker, STAGES, WORDS};
+use crate::*;
+use kernel_common::copies::{commit_group, copy_vector_or_zeros, wait_group};
+use kernel_common::tensor_cores::{load_matrices, load_matrices_transposed};
+use kernel_common::vectors::shared_address;
+
+/// What is wrong here.
+pub const MISTAKE: Mistake = Mistake {
+    name: "copies_into_matrices_still_read",
+    right: "copies_into_matrices_still_read_right",
+    title: "copies start before the barrier that frees the matrices of their stage",
+    launch: Launch::Tiles,
+    before: Before::Unwritten,
+    factors: ElementType::Bf16,
+    is_product: true,
+    shows: Shows::Always,
+    found: &[
+        Found::between(Kind::WriteAfterRead, "read a", "copy"),
+        Found::between(Kind::WriteAfterRead, "read b", "copy"),
+    ],
+};
+
+entries!(copies_into_matrices_still_read, copies_into_matrices_still_read_right);
+
+#[inline(always)]
+unsafe fn work<const BROKEN: bool>(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
+    let tiles = shared_address(shared_array![f32; WORDS]);
+    let worker = Worker::new(a, b, [m, n, k]);
+    let start = |step: usize| {
+        let Part { to, from, bytes } = worker.part(step);
+        if worker.copies() {
+            copy_vector_or_zeros(tiles + to, from, bytes); // <- copy
+        }
+        commit_group();
+    };
+    start(0);
+    start(1);
+    let mut sums = [[0.0; 4]; 2];
+    for step in 0..k.div_ceil(TILE) {
+        wait_group::<{ STAGES - 2 }>();
+        if BROKEN {
+            start(step + 2);
+        }
+        thread::sync_threads();
+        if !BROKEN {
+            start(step + 2);
+        }
+        if worker.multiplies() {
+            let a = load_matrices(tiles + worker.row_of_a(step)); // <- read a
+            let b = load_matrices_transposed(tiles + worker.row_of_b(step)); // <- read b
+            sums = Worker::multiply_add(a, b, sums);
+        }
+    }
+    wait_group::<0>();
+    if worker.multiplies() {
+        worker.store(c, sums);
+    }
+}
