@@ -177,7 +177,7 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["--precision", "f8"], "expected f32 or bf16"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
@@ -191,6 +191,10 @@ fn bad_input_is_named() {
         (&["--shapes", "64x64"], "expected MxNxK"),
         (&["--shapes", "64x64x64:XY"], "expected MxNxK"),
         (&["--set", "large"], "expected one of squares, random, skinny, batches, transposes"),
+        (&["--random", "0"], "0 is not in 1..=10000"),
+        (&["--random", "4000000000"], "4000000000 is not in 1..=10000"),
+        (&["--csv", "one.out", "--svg", "./one.out"], "name the same file, one.out"),
+        (&["--shapes", "2*16x16x16"], "nobody can be counted"),
         (&["--rounds", "0"], "0 is not in 1..=1000"),
         (&["--csv", "/no/such/folder/bench.csv"], "cannot write"),
     ];

@@ -392,11 +392,15 @@ fn the_roofline_is_drawn_in_the_terminal_and_into_a_file() {
 fn bad_input_is_named_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("roofline.svg");
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["explain", "fast"], "there is no kernel named 'fast'"),
         (&["explain", "\u{1b}[31m"], r"'\u{1b}[31m'"),
         (&["explain", "tiled", "--gpu", "G80"], "there is no GPU named 'G80' in the table; known GPUs: V100, T4"),
-        (&["explain", "tensor_cores", "--gpu", "V100"], "the V100 has no tensor cores for bf16"),
+        (&["explain", "64x64x16", "--gpu", "T4"], "needs a GPU of compute capability 8.0 or later, and T4 has 7.5"),
+        (
+            &["explain", "tensor_cores", "--gpu", "V100"],
+            "needs a GPU of compute capability 8.0 or later, and V100 has 7.0",
+        ),
         (&["explain", "tiled", "--shape", "3x4"], "'3x4' is no shape"),
         (&["explain", "tiled", "--size", "0"], "nothing to explain"),
         (&["explain", "tiled", "--shape", "4x4x0"], "nothing to explain"),

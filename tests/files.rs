@@ -293,6 +293,7 @@ fn a_header_that_announces_more_than_any_machine_holds_is_refused_at_once() {
         fs::write(workplace.path("huge.npy"), npy(&header, &[])).unwrap();
         workplace.refuses("huge.npy", &["huge.npy"]);
     }
+    workplace.refuses("huge.npy", &["huge.npy has a shape of 0 x 18446744073709551615", "less than 2^63"]);
 }
 
 #[test]
@@ -451,6 +452,8 @@ fn transposes_factors_and_what_c_holds_are_taken_into_account_and_verified() {
     check(&["--c", c0], 1.0, 1.0);
     check(&["--beta", "0", "--c", c0], 1.0, 0.0);
     check(&["--beta", "0"], 1.0, 0.0);
+    check(&["--alpha", "-inf"], f32::NEG_INFINITY, 0.0);
+    check(&["--beta", "-nan", "--c", c0], 1.0, f32::NAN);
 
     // C may be replaced by what comes of it.
     fs::copy(c0, workplace.path("c.npy")).unwrap();
@@ -566,6 +569,10 @@ fn batches_in_fortran_order_of_one_and_of_none_are_right_too() {
         workplace.gemm_with("x.npy", "b.npy", &["--verify"]).code(0);
         assert_batch(&workplace, count, |at| (own(a.slice(s![at, .., ..])), b.clone()), (1.0, 0.0), None);
     }
+    // A header alone may speak of ever so many matrices without elements.
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 0, 7), }";
+    fs::write(workplace.path("x.npy"), npy(header, &[])).unwrap();
+    workplace.gemm_with("x.npy", "b.npy", &["--verify"]).code(0);
 }
 
 #[test]

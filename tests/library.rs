@@ -90,6 +90,24 @@ proptest! {
 }
 
 #[test]
+fn however_many_splits_and_rows_of_tiles_a_plan_has_the_product_is_right() {
+    let place = Place::default();
+    let case = |m, n, k| {
+        let (places, batch, shared) = ([place; 3], Batch::None, [false; 2]);
+        Case { m, n, k, alpha: 1.5, beta: 0.5, places, batch, count: 1, shared, seed: 3 }
+    };
+    for gemm in gemms() {
+        for family in FAMILIES.iter().filter(|family| family.tile.m <= 64 && family.tile.n <= 64) {
+            let (m, n) = (2 * family.tile.m as usize + 1, 3 * family.tile.n as usize + 5);
+            for group in [0, 3, 1 << 30, 3 << 30, 1 << 31, u32::MAX] {
+                let plan = Plan { kernel: &family.kernels[0], splits: group, group };
+                check(&gemm, &case(m, n, 70), Some(plan));
+            }
+        }
+    }
+}
+
+#[test]
 fn an_input_is_not_read_where_it_does_not_count() {
     for gemm in gemms() {
         let device = gemm.device();
@@ -293,6 +311,18 @@ fn views_are_parts_of_buffers_and_say_what_does_not_fit() {
     assert!(DeviceMatrices::new(&buffer, 0, 3, 2, 2).is_ok());
     assert!(DeviceMatrices::new(&buffer, 0, 4, 2, 2).is_err());
     assert!(DeviceMatrices::new(&buffer, 0, usize::MAX, 2, 2).is_err());
+    // What has no elements may have any sizes, and be anywhere.
+    for offset in [0, usize::MAX] {
+        let mut output = gemm.device().upload(&[0.0f32; 12]).unwrap();
+        for size in [1, 3, usize::MAX] {
+            let none = DeviceMatrices::with_strides(&buffer, offset, [0, size], size, size, size).unwrap();
+            assert!(none.get(0).is_none() && none.get(usize::MAX).is_none());
+            let none = DeviceMatricesMut::with_strides(&mut output, offset, [0, size], size, 2, size.max(2)).unwrap();
+            assert!(none.get(0).is_none());
+        }
+    }
+    let pair = DeviceMatrices::new(&buffer, 2, 2, 2, 2).unwrap();
+    assert!(pair.get(1).is_some() && pair.get(2).is_none() && pair.get(usize::MAX).is_none());
     // The same matrix, as often as one likes.
     assert!(DeviceMatrices::with_strides(&buffer, 0, [1000, 0], 3, 4, 4).is_ok());
 }
@@ -324,6 +354,9 @@ fn products_that_do_not_fit_together_are_refused() {
     let error = gemm.product(matrix(2, 3), matrix(4, 5)).enqueue_into(c.matrix_mut(2, 5).unwrap()).unwrap_err();
     assert!(matches!(error, GemmError::InnerSizesDiffer { a_columns: 3, b_rows: 4, .. }), "{error}");
     assert!(gemm.product(matrix(2, 3), matrix(4, 5)).workspace_bytes().is_err());
+    let of = |count| DeviceMatrices::new(&buffer, 0, count, 2, 2).unwrap();
+    let error = gemm.product(of(3), of(2)).plan().unwrap_err();
+    assert!(matches!(error, GemmError::FactorBatches { a: 3, b: 2 }), "{error}");
     let error = gemm.product(matrix(2, 3), matrix(3, 5)).enqueue_into(c.matrix_mut(5, 2).unwrap()).unwrap_err();
     assert!(matches!(error, GemmError::OutputShape { .. }), "{error}");
     let batch = |count| DeviceMatrices::new(&buffer, 0, count, 2, 2).unwrap();

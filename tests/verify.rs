@@ -6,7 +6,7 @@ use host::{
     matrix,
     verify::{self, Order, check},
 };
-use ndarray::{Array2, array};
+use ndarray::{Array2, array, s};
 use proptest::prelude::*;
 
 /// The product in f32 with fused multiply-adds along k, the arithmetic that the tolerance is for.
@@ -33,6 +33,48 @@ proptest! {
         prop_assume!((a[(0, left_out)] * b[(left_out, 0)]).abs() > 1e-2);
         shortened[(0, left_out)] = 0.0;
         prop_assert!(!check(&fused(&shortened, &b), &a, &b).passed());
+    }
+}
+
+/// alpha times the product in f32, of parts of K that are scaled before they are added.
+fn scaled_parts(a: &Array2<f32>, b: &Array2<f32>, parts: usize, alpha: f32) -> Array2<f32> {
+    let k = a.ncols();
+    let part = |part: usize| {
+        let range = part * k / parts..(part + 1) * k / parts;
+        let columns = a.slice(s![.., range.clone()]).to_owned();
+        fused(&columns, &b.slice(s![range, ..]).to_owned()).mapv(|sum| alpha * sum)
+    };
+    (1..parts).map(part).fold(part(0), |sum, part| sum + part)
+}
+
+proptest! {
+    #[test]
+    fn parts_that_are_scaled_before_they_are_added_pass(
+        k in 1usize..60, parts in 1usize..9, exponent in prop::sample::select(vec![-149i32, -140, -126, 0, 1, 120, 126, 127]), seed: u64
+    ) {
+        // As large a number as there is with that exponent.
+        let alpha = 2f64.powi(exponent) as f32 * if exponent > 0 { 1.9 } else { 1.0 };
+        let (a, b) = (matrix::random_normal(4, k, seed), matrix::random_normal(k, 4, !seed));
+        let additions = k.div_ceil(parts) + parts;
+        let reference = verify::reference_in(Order::Parts(additions), a.view(), b.view()).scaled(alpha, 0.0, None);
+        let verification = verify::compare(scaled_parts(&a, &b, parts, alpha).view(), &reference);
+        prop_assert!(verification.passed(), "{alpha}: {verification:?}");
+    }
+
+    #[test]
+    fn a_half_that_is_added_to_c_before_the_other_passes(k in 2usize..60, exponent in -60i32..20, seed: u64) {
+        let alpha = 1.1 * 2f32.powi(exponent);
+        let (a, b, c) =
+            (matrix::random_normal(4, k, seed), matrix::random_normal(k, 4, !seed), matrix::random_normal(4, 4, seed ^ 5));
+        let half = |range: std::ops::Range<usize>| {
+            fused(&a.slice(s![.., range.clone()]).to_owned(), &b.slice(s![range, ..]).to_owned()).mapv(|sum| alpha * sum)
+        };
+        let mut sum = half(0..k / 2);
+        sum.zip_mut_with(&c, |sum, c| *sum = c.mul_add(0.7, *sum));
+        sum += &half(k / 2..k);
+        let reference = verify::reference_in(Order::Parts(k), a.view(), b.view()).scaled(alpha, 0.7, Some(c.view()));
+        let verification = verify::compare(sum.view(), &reference);
+        prop_assert!(verification.passed(), "{alpha}: {verification:?}");
     }
 }
 

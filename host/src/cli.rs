@@ -73,7 +73,7 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct TuneArguments {
     /// The longest that it may take; what is left then is tuned the next time.
-    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, conflicts_with_all = ["show", "reset"])]
+    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, allow_hyphen_values = true, conflicts_with_all = ["show", "reset"])]
     pub minutes: f64,
 
     /// Show what is known instead.
@@ -139,11 +139,11 @@ pub struct GemmArguments {
     pub output: PathBuf,
 
     /// The factor of the product.
-    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true)]
     pub alpha: f32,
 
     /// The factor of what C holds before; 1 if left out and --c is given.
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long, allow_hyphen_values = true)]
     pub beta: Option<f32>,
 
     /// What C holds before, in a .npy file of C's shape, which may be the output.
@@ -320,8 +320,8 @@ pub struct BenchArguments {
     pub shapes: Vec<Problem>,
 
     /// So many random shapes: M, N and K from 32 to 8192, none a multiple of 16.
-    #[arg(long, value_name = "COUNT")]
-    pub random: Option<usize>,
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000), allow_negative_numbers = true)]
+    pub random: Option<u16>,
 
     /// Shapes known by a name: squares (256 to 16384), random (60), skinny, batches, transposes.
     #[arg(long = "set", value_name = "SET,…", value_delimiter = ',')]

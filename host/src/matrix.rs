@@ -7,6 +7,8 @@
 mod header;
 
 use std::{
+    ffi::OsStr,
+    fmt,
     fs::File,
     io::{self, BufReader, BufWriter, Cursor, Read, Write},
     path::{Path, PathBuf},
@@ -82,6 +84,14 @@ pub enum MatrixError {
         /// Bytes needed.
         bytes: u128,
     },
+    /// Sizes that can't be counted with, of an array without elements.
+    #[error("{} has a shape of {shape}: expected sizes whose product, without zeros, is less than 2^63", path.display())]
+    Sizes {
+        /// The file.
+        path: PathBuf,
+        /// The sizes in the header, joined by " x ".
+        shape: String,
+    },
     /// The output can't be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -122,10 +132,11 @@ pub fn read_npy(path: &Path) -> Result<ArrayD<f32>, MatrixError> {
     let header = Header::read(&mut reader, path)?;
 
     let expected = header.data_bytes();
+    let shape = || header.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ");
     let wrong_length = |found: u64| MatrixError::WrongLength {
         path: path.to_owned(),
         what: if u128::from(found) < expected { "truncated" } else { "too long" },
-        shape: header.shape.iter().map(u64::to_string).collect::<Vec<_>>().join(" x "),
+        shape: shape(),
         expected,
         found,
     };
@@ -139,7 +150,7 @@ pub fn read_npy(path: &Path) -> Result<ArrayD<f32>, MatrixError> {
     // An array without elements still has sizes, whose product may be larger than anything.
     let sizes = header.shape.iter().filter(|size| **size > 0).map(|size| u128::from(*size));
     if sizes.fold(1, u128::saturating_mul) > isize::MAX as u128 {
-        return Err(out_of_memory());
+        return Err(MatrixError::Sizes { path: path.to_owned(), shape: shape() });
     }
     // A matrix in Fortran order is copied once, so it needs its memory twice.
     let needed = expected.saturating_mul(if header.fortran_order { 2 } else { 1 });
@@ -176,6 +187,12 @@ pub struct OutputFile {
     destination: PathBuf,
     /// Whether it is a device or a pipe, which can't be replaced by a file.
     stream: bool,
+}
+
+impl fmt::Display for OutputFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(formatter)
+    }
 }
 
 impl OutputFile {
@@ -219,6 +236,14 @@ impl OutputFile {
         // none behind.
         output.temporary().map_err(write_error)?;
         Ok(output)
+    }
+
+    /// Whether both are one file, of which the later would replace the earlier. A device or a pipe takes one after the other.
+    pub fn is_same(&self, other: &OutputFile) -> bool {
+        let place = |file: &OutputFile| {
+            (file.directory().canonicalize().ok(), file.destination.file_name().map(OsStr::to_owned))
+        };
+        !self.stream && place(self) == place(other)
     }
 
     fn directory(&self) -> &Path {

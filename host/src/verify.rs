@@ -36,7 +36,10 @@
 //! accepted as results too. Where an input is infinite or NaN, the reference says what IEEE arithmetic gives, and the
 //! result must agree with it, unless f32 may overflow before that input arrives.
 //!
-//! With alpha and beta there are two more roundings: of alpha times the sum, and of what beta C makes of it.
+//! With alpha and beta there are two more roundings: of alpha times the sum, and of what beta C makes of it. A kernel that
+//! adds up in parts may multiply each part with alpha before it adds them: then alpha times a part is rounded, and may
+//! overflow or be subnormal, where alpha times the sum isn't. And beta C may be added to the first parts before the last
+//! ones are: one more rounding, of what those come to.
 
 use gpu_kernels::Precision;
 use ndarray::{Array2, ArrayView2, Axis};
@@ -65,6 +68,8 @@ pub struct Reference {
     pub product: Array2<f64>,
     /// The largest |difference| that f32 rounding allows, element by element; infinite where f32 may overflow.
     pub tolerance: Array2<f64>,
+    /// The additions that each product goes through at most, if they are made in parts.
+    parts: Option<f64>,
 }
 
 /// How a result compares with its [`Reference`].
@@ -262,7 +267,8 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
             };
         }
     });
-    Reference { product, tolerance }
+    let parts = matches!(order, Order::Parts(_) | Order::Any).then_some(additions.max(1.0));
+    Reference { product, tolerance, parts }
 }
 
 /// Whether f32 may overflow in a sum that comes to an infinity or NaN from its inputs: before the first of those
@@ -306,12 +312,26 @@ impl Reference {
                 allowed += scaled.abs() * UNIT_ROUNDOFF + UNDERFLOW;
             }
             let mut largest = if scaled.is_finite() { scaled.abs() + allowed } else { 0.0 };
+            // The tolerance has the sum of all |a_i b_i| in it, once for each addition; no part is larger.
+            let parts = self.parts.filter(|_| alpha != 0.0 && scaled.is_finite());
+            let part = parts.map_or(0.0, |parts| *tolerance / (parts * UNIT_ROUNDOFF) * alpha.abs());
+            if let Some(parts) = parts
+                && alpha.abs() != 1.0
+            {
+                allowed += part * UNIT_ROUNDOFF + parts * UNDERFLOW;
+                largest = largest.max(part);
+            }
             *product = scaled;
             if let Some(c) = c {
                 *product += beta * f64::from(c[position]);
                 if product.is_finite() {
                     allowed += (product.abs() + allowed) * UNIT_ROUNDOFF + UNDERFLOW;
                     largest = largest.max(product.abs() + allowed);
+                    if parts.is_some() {
+                        let between = (beta * f64::from(c[position])).abs() + part + allowed;
+                        allowed += between * UNIT_ROUNDOFF + UNDERFLOW;
+                        largest = largest.max(between);
+                    }
                 }
             }
             // What f64 itself rounds here, generously, as above.

@@ -29,6 +29,9 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
     ensure_fits(&asked_for, 0)?;
     let csv = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
     let svg = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
+    if let Some((csv, svg)) = csv.as_ref().zip(svg.as_ref()) {
+        ensure!(!csv.is_same(svg), "--csv and --svg name the same file, {csv}: name another one for one of the two");
+    }
 
     let device = Device::open(common.device())?;
     start_workers()?;
@@ -55,7 +58,7 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
 /// The products that were asked for, each once, in the order of the options.
 fn problems(arguments: &BenchArguments) -> Vec<Problem> {
     let squares = arguments.sizes.iter().copied().map(Problem::square);
-    let random = arguments.random.map(|count| problem::random(count, arguments.seed));
+    let random = arguments.random.map(|count| problem::random(count.into(), arguments.seed));
     let sets = arguments.sets.iter().flat_map(|set| set.problems(arguments.seed));
     let mut problems: Vec<Problem> = Vec::new();
     for problem in squares.chain(arguments.shapes.iter().copied()).chain(random.into_iter().flatten()).chain(sets) {
@@ -163,6 +166,11 @@ fn count(
         }
         Ok(())
     })?;
+    ensure!(
+        !counted.is_empty(),
+        "nobody can be counted: on the simulator there are no batches, kernels of the book take no transposes, and some \
+         kernels take multiples of their tile only; choose other --kernels or --shapes"
+    );
     let machine = BenchMachine::simulator(device.info().name, precision, arguments.seed);
     Ok(BenchReport::counted(machine, &counted, &left_out, arguments.language.get()))
 }

@@ -28,7 +28,7 @@ pub fn run(arguments: &ExplainArguments, common: Common) -> anyhow::Result<Expla
     }
     ensure_product_fits(shape, 0)?;
     let kernel = named.to_look_into(shape)?;
-    let gpu = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
+    let gpu = super::gpu_for(arguments.gpu.as_deref(), &[kernel])?;
     let output = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
     let explanation = explanation(kernel, shape, gpu, common)?;
     let mut report = ExplainReport::new(explanation, arguments.language.get());

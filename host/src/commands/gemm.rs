@@ -71,7 +71,9 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let computed = progress::launching(gemm.device(), blocks, || gemm.compute(&product, named))?;
     let verification = arguments.verify.then(|| {
         progress::spinning("checking every element", || {
-            let mut each = (0..count).map(|index| {
+            // Without elements there is nothing to check, however many matrices there are.
+            let checked = if is_batch && computed.c.is_empty() { 0 } else { count };
+            let mut each = (0..checked).map(|index| {
                 let reference =
                     verify::reference_in(computed.plan.order(k), one(&product.a, index), one(&product.b, index));
                 let reference = reference.scaled(formula.alpha, beta, product.c.as_ref().map(|c| one(c, index)));

@@ -16,10 +16,12 @@ mod tune;
 
 use std::io::{self, Write};
 
-use anyhow::{anyhow, bail};
+use anyhow::{anyhow, bail, ensure};
+use gpu_kernels::Kernel;
 use host::{
     device::{Device, WATCHED_INSTRUCTION_LIMIT},
     gemm::Gemm,
+    gpus::{self, Gpu},
     report::Report,
 };
 
@@ -53,6 +55,23 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         Some(Command::Info) => render(info::run(common)?, common.json),
         Some(Command::Ptx(arguments)) => render(ptx::run(arguments)?, common.json),
     }
+}
+
+/// The GPU of that name, if one is named, which has to be one that can run these kernels.
+fn gpu_for(name: Option<&str>, kernels: &[&Kernel]) -> anyhow::Result<Option<&'static Gpu>> {
+    let Some(gpu) = name.map(gpus::by_name).transpose()? else { return Ok(None) };
+    let has @ (major, minor) = gpu.compute_capability;
+    for kernel in kernels {
+        let needs @ (least, least_minor) = kernel.architecture.compute_capability();
+        ensure!(
+            needs <= has,
+            "the kernel '{}' needs a GPU of compute capability {least}.{least_minor} or later, and {} has {major}.{minor}: \
+             choose another --gpu or another kernel",
+            kernel.name,
+            gpu.name
+        );
+    }
+    Ok(Some(gpu))
 }
 
 /// The simulator, for products of an inner dimension of at most `k`: it takes for an endless loop what executes many more

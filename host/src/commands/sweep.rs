@@ -31,7 +31,7 @@ pub fn run(arguments: &SweepArguments, common: Common) -> anyhow::Result<SweepRe
     }
     let kernels = named_kernels(&arguments.kernels, &arguments.sizes)?;
     ensure_taken(&kernels, &arguments.sizes)?;
-    let named = arguments.gpu.as_deref().map(gpus::by_name).transpose()?;
+    let named = super::gpu_for(arguments.gpu.as_deref(), &kernels)?;
     let output = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
 
     let gemm = Gemm::new(Device::open(common.device())?);

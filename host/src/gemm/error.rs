@@ -34,7 +34,7 @@ pub enum GemmError {
     },
     /// Batches of different lengths.
     #[error(
-        "C is a batch of {c} matrices and {input} one of {count}: an input has as many as C, or a single one for all"
+        "C is a batch of {c} matrices and {input} one of {count}: a batch has as many as C; one matrix for all is no batch but a DeviceMatrix"
     )]
     BatchLength {
         /// "A" or "B".

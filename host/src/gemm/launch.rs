@@ -339,7 +339,7 @@ impl Gemm {
             n: n as u32,
             k: k as u32,
             k_per_split,
-            group: plan.group.max(1),
+            group: group(kernel, plan.group, m),
             alpha,
             beta,
             reserved: 0,
@@ -397,8 +397,16 @@ impl Gemm {
 /// How much of K each split takes and how many splits that makes, none of them empty.
 fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
     let step = kernel.tile.k as usize;
-    let per_split = k.div_ceil(splits.max(1) as usize).next_multiple_of(step).max(step);
+    // Each split is a row of blocks of the grid.
+    let per_split = k.div_ceil(splits.clamp(1, MAX_GRID_YZ as u32) as usize).next_multiple_of(step).max(step);
     (per_split as u32, k.div_ceil(per_split).max(1) as u32)
+}
+
+/// The rows of tiles in a group of a product with `m` rows: no more than there are. Kernels count the tiles of a group with 32
+/// bits, and the tiles of the product are that few.
+fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
+    let rows = m.div_ceil(kernel.tile.m as usize).max(1);
+    u32::try_from(rows).map_or(group, |rows| group.min(rows)).max(1)
 }
 
 /// The pieces of at most `most` into which `length` is cut; one that is empty if there is nothing to cut.
@@ -414,4 +422,24 @@ fn pointer<T>(address: u64) -> *const T {
 fn bytes_of(call: &Call) -> &[u8] {
     // SAFETY: a Call has no padding, so that every byte of it is set; the bytes live as long as it does.
     unsafe { slice::from_raw_parts(ptr::from_ref(call).cast(), size_of::<Call>()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use production_kernels::FAMILIES;
+
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_splits_than_a_grid_has_rows_of_blocks_nor_groups_higher_than_the_product() {
+        for kernel in FAMILIES.iter().flat_map(|family| family.kernels) {
+            for k in [1, 70, 1 << 20, (1 << 30) - 1, 1 << 30] {
+                let (per_split, splits) = split(kernel, u32::MAX, k);
+                assert!((1..=MAX_GRID_YZ).contains(&splits.into()), "{}: {splits}", kernel.name);
+                assert!(per_split as usize * splits as usize >= k && per_split as usize * (splits as usize - 1) < k);
+            }
+            let tile = kernel.tile.m as usize;
+            assert_eq!([0, 1, 2, u32::MAX].map(|rows| group(kernel, rows, tile + 1)), [1, 1, 2, 2]);
+        }
+    }
 }

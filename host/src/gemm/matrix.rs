@@ -300,8 +300,10 @@ impl<'a> Batch<'a> {
         }
         let (memory, element) = (buffer.memory(), T::TYPE);
         let first = Region { memory, element, offset, rows, columns, leading, transposed: false };
-        // No matrices, no elements.
-        let Some(others) = count.checked_sub(1) else { return Ok(Batch { first, count, stride }) };
+        // No matrices, no elements: it doesn't matter where they would begin, which may be past the end of all memory.
+        let Some(others) = count.checked_sub(1) else {
+            return Ok(Batch { first: Region { offset: 0, ..first }, count, stride });
+        };
         let last = others.checked_mul(stride).and_then(|elements| elements.checked_add(offset));
         let end = last.zip(first.span()).and_then(|(last, span)| last.checked_add(span));
         if end.is_some_and(|end| end <= buffer.len()) {
@@ -318,7 +320,8 @@ impl<'a> Batch<'a> {
     /// each step passes over all that the smaller ones reach.
     fn is_disjoint(&self) -> bool {
         let Region { rows, columns, leading, .. } = self.first;
-        if rows == 0 || columns == 0 {
+        // Sizes of what has no elements may be too large to count with.
+        if rows == 0 || columns == 0 || self.count == 0 {
             return true;
         }
         let mut steps = [(1, columns), (leading, rows), (self.stride, self.count)];
@@ -334,8 +337,7 @@ impl<'a> Batch<'a> {
     }
 
     fn get(&self, index: usize) -> Option<Region<'a>> {
-        let offset = self.first.offset + index.checked_mul(self.stride)?;
-        (index < self.count).then_some(Region { offset, ..self.first })
+        (index < self.count).then(|| Region { offset: self.first.offset + index * self.stride, ..self.first })
     }
 }
 

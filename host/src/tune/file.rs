@@ -15,7 +15,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::class::Class;
-use crate::device::{DeviceInfo, DeviceKind};
+use crate::{
+    device::{DeviceInfo, DeviceKind},
+    plan::{Problem, model::MOST_SUMS},
+};
 
 /// The variable that names the folder for tuning files.
 pub const FOLDER_VARIABLE: &str = "GEMM_TUNE_DIR";
@@ -172,6 +175,7 @@ impl TuneFile {
             !winner.class.is_known()
                 || winner.splits == 0
                 || winner.group == 0
+                || !has_room(winner)
                 || !is_time(winner.microseconds)
                 || !is_time(winner.model_microseconds)
         });
@@ -260,6 +264,12 @@ impl TuneFile {
     }
 }
 
+/// Whether the sums of the winner's splits are as many as a plan may have.
+fn has_room(winner: &Winner) -> bool {
+    let Problem { m, n, .. } = winner.class.problem();
+    winner.splits == 1 || m as u128 * n as u128 * u128::from(winner.splits) <= MOST_SUMS as u128
+}
+
 /// A value in one line. Strings and numbers are all there is, and writing those doesn't fail.
 fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
@@ -323,6 +333,7 @@ mod tests {
             text.replace("\"m\":16", "\"m\":17"),
             text.replace("\"splits\":2", "\"splits\":0"),
             text.replace("\"splits\":2", "\"splits\":-1"),
+            text.replace("\"splits\":2", "\"splits\":4294967295"),
             text.replace("12.5", "0.0"),
             text.replace("12.5", "1e999"),
             text.replace("words", "bits"),

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use gpu_kernels::{Kernel, Signature};
+use gpu_kernels::{Kernel, Precision, Signature};
 
 use super::{
     class::Class,
@@ -79,7 +79,10 @@ impl Tuned {
     fn of_file(file: &TuneFile) -> Tuned {
         let winners = file.winners.iter().filter_map(|winner| {
             let plan = Plan { kernel: kernel(&winner.kernel)?, splits: winner.splits, group: winner.group };
-            Some((winner.class, plan))
+            // A kernel that no tuning would have chosen is as good as none: products that other kernels can do shall not fail.
+            let kernel = plan.kernel;
+            let can = winner.class.problem().plain || kernel.signature == Signature::Call;
+            (can && kernel.precision == Precision::F32).then_some((winner.class, plan))
         });
         Tuned { winners: winners.collect(), ..Tuned::none() }
     }
@@ -204,6 +207,18 @@ mod tests {
         let batch = Problem { batch: 2, ..class(1024).problem() };
         assert_eq!(planned(&tuned, &batch).0, "pipelined_64x128x16_kv");
         assert_eq!(planned(&Tuned::none(), &class(1024).problem()).0, "pipelined_64x128x16_kv");
+    }
+
+    #[test]
+    fn a_winner_that_cannot_multiply_its_class_is_as_good_as_none() {
+        let columns = Class { a: Way::Vectors, ..class(1024) };
+        let tuned = tuned([
+            Winner { class: columns, ..winner(1024, "tiled", LARGE) },
+            winner(256, "tensor_cores", LARGE),
+            winner(512, "tiled", LARGE),
+        ]);
+        assert_eq!(tuned.len(), 1);
+        assert_eq!(planned(&tuned, &class(512).problem()).0, "tiled");
     }
 
     #[test]
