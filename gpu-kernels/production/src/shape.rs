@@ -71,9 +71,9 @@ pub enum Barrier {
         /// The step, before whose multiplications it stands.
         step: usize,
     },
-    /// Warps arrive at one place and wait for the others at a later one.
+    /// Threads arrive at one place and wait for the others at a later one.
     Halves {
-        /// The step in which a warp arrives.
+        /// The step in which a thread arrives.
         arrive: usize,
         /// The step in which it waits.
         wait: usize,
