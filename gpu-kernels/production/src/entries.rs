@@ -24,8 +24,6 @@ pub struct Family {
     pub slices: u32,
     /// The most products that a sum takes before it is added to others, of the kernel that has the least.
     pub longest_sum: u32,
-    /// Blocks that a multiprocessor is to have registers for.
-    pub blocks: u32,
     /// Its kernels, one for each pair of [`WAYS`].
     pub kernels: &'static [Kernel; WAYS.len()],
 }
@@ -95,7 +93,6 @@ macro_rules! shapes {
                     threads: Self::THREADS as u32,
                     slices: $slices,
                     longest_sum: $longest,
-                    blocks: $blocks,
                     kernels: &[$(Self::kernel(stringify!($entry), |m, n, _| Self::grid::<$a, $b>(m, n))),+],
                 };
 
