@@ -367,18 +367,32 @@ pub struct MbarrierWait {
     pub missing: u32,
     /// Arrivals that complete a phase.
     pub expected: u32,
+    /// Bytes that the phase was told to expect and that haven't come; negative if more have come.
+    pub bytes: i64,
     /// Where the other threads are.
     pub others: String,
 }
 
 impl fmt::Display for MbarrierWait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MbarrierWait { mbarrier, initialised, phase, missing, expected, others } = self;
+        let MbarrierWait { mbarrier, initialised, phase, missing, expected, bytes, others } = self;
+        let bytes = Self::bytes_in_words(*bytes);
         write!(
             formatter,
-            "{mbarrier}, initialised at {initialised}: {missing} of {expected} arrivals of its phase {phase} are missing; \
-             the other threads: {others}"
+            "{mbarrier}, initialised at {initialised}: {missing} of {expected} arrivals{bytes} of its phase {phase} are \
+             missing; the other threads: {others}"
         )
+    }
+}
+
+impl MbarrierWait {
+    /// What there is to say of bytes that a phase lacks, after its arrivals.
+    pub(crate) fn bytes_in_words(bytes: i64) -> String {
+        match bytes {
+            0 => String::new(),
+            1.. => format!(" and {bytes} expected bytes"),
+            _ => format!(" (and {} bytes came that it doesn't expect)", bytes.unsigned_abs()),
+        }
     }
 }
 
@@ -408,6 +422,23 @@ pub enum MbarrierProblem {
         pending: u32,
         /// Arrivals that came.
         count: u32,
+    },
+    /// More bytes than a phase can wait for.
+    #[error("is told to expect {bytes} bytes in one phase; the most is 1048575")]
+    ExpectsTooMuch {
+        /// The bytes.
+        bytes: u64,
+    },
+    /// Bytes that its phase doesn't wait for.
+    #[error(
+        "gets {bytes} bytes where its phase lacks only {lacking}: the phase must be told to expect (`expect_tx`) all bytes \
+         of the copies that complete at it"
+    )]
+    TooManyBytes {
+        /// Bytes that the phase lacked.
+        lacking: u64,
+        /// Bytes that came.
+        bytes: u64,
     },
     /// An arrival that said it wouldn't complete the phase did.
     #[error("is completed by an arrival with `.noComplete`")]

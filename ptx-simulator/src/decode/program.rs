@@ -418,7 +418,13 @@ pub enum MbarrierKind {
         drop: bool,
         /// The arrival may not complete the phase.
         incomplete: bool,
+        /// `operand` is a number of bytes that the phase is to wait for as well, and the arrival counts once.
+        expects: bool,
     },
+    /// The phase is to wait for `operand` more bytes.
+    Expect,
+    /// `operand` bytes that the phase waits for have come.
+    CompleteBytes,
     /// `destination` says whether the phase whose state is `operand` is over.
     TestState,
     /// `destination` says whether the phase with the parity `operand` is over.

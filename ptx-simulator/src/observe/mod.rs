@@ -180,7 +180,9 @@ pub enum MbarrierEvent {
     ArrivesAfterCopies,
     /// Such an arrival happens.
     CopiesArrive,
-    /// Its phase is complete, by the thread's arrival.
+    /// A thread changed the number of bytes that its phase waits for, and didn't arrive.
+    BytesCounted,
+    /// Its phase is complete, by the thread's arrival, or by bytes of a copy of the thread.
     Completed,
     /// A thread asked whether a phase is over.
     Tested {
