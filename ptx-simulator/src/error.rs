@@ -292,6 +292,9 @@ pub enum LaunchErrorKind {
         /// Bytes that it writes.
         limit: u32,
     },
+    /// A bulk copy that can't be.
+    #[error("this bulk copy {0}")]
+    BulkCopy(BulkCopyProblem),
     /// The kernel executed `trap`.
     #[error("the kernel trapped (a panic or failed check in the kernel)")]
     Trap,
@@ -443,6 +446,45 @@ pub enum MbarrierProblem {
     /// An arrival that said it wouldn't complete the phase did.
     #[error("is completed by an arrival with `.noComplete`")]
     CompletedUnawares,
+}
+
+/// What is wrong with a bulk copy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BulkCopyProblem {
+    /// An address that isn't aligned.
+    #[error("has {what} at {address:#x}, which must be a multiple of {alignment}")]
+    Misaligned {
+        /// Whose address it is.
+        what: &'static str,
+        /// The address, within its space.
+        address: u64,
+        /// What it must be a multiple of.
+        alignment: u64,
+    },
+    /// A number of bytes that isn't a multiple of 16.
+    #[error("of {bytes} bytes isn't possible: it moves multiples of 16")]
+    Size {
+        /// The bytes.
+        bytes: u32,
+    },
+    /// The bytes that should be a tensor map aren't one.
+    #[error(
+        "needs a tensor map at {address:#x}, and there is none: kernels here take what `TensorMap::encode` makes, as a \
+         parameter of 128 bytes or in global memory"
+    )]
+    NoTensorMap {
+        /// The generic address.
+        address: u64,
+    },
+    /// A tensor map of another number of dimensions than the instruction has.
+    #[error("names {coordinates} coordinates in a tensor of {dimensions} dimensions")]
+    Dimensions {
+        /// Coordinates of the instruction.
+        coordinates: usize,
+        /// Dimensions of the tensor.
+        dimensions: usize,
+    },
 }
 
 fn access_word(access: AccessKind) -> &'static str {

@@ -32,7 +32,8 @@ impl<'a> Builder<'a, '_> {
             ["async", level @ ("ca" | "cg"), "shared" | "shared::cta", "global", ref words @ ..] => {
                 self.copy_bytes(text, guard, level, words)
             }
-            ["async", "bulk" | "reduce", ..] => Err(refuse(text, "bulk copies are not supported")),
+            ["async", "bulk", ref words @ ..] => self.bulk_copy(text, guard, words),
+            ["async", "reduce", ..] => Err(refuse(text, "reductions of bulk copies are not supported")),
             _ => Err(refuse(text, "this form of a copy is not known")),
         }
     }
@@ -73,7 +74,7 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn short_address(&mut self, text: &'a Text<'a>, operand: &Operand<'a>, target: Target) -> Result<ShortAddress> {
+    pub fn short_address(&mut self, text: &'a Text<'a>, operand: &Operand<'a>, target: Target) -> Result<ShortAddress> {
         let (Address { base, wide, offset }, _) = self.address(text, operand, Some(target))?;
         match i32::try_from(offset) {
             Ok(offset) => Ok(ShortAddress { base, wide, offset }),

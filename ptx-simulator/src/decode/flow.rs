@@ -83,6 +83,17 @@ pub(super) fn visit(
             row(Read, &mut copy.source.base);
             row(Read, &mut copy.size);
         }
+        Operation::BulkCopy(copy) => {
+            row(Read, &mut copy.shared.base);
+            row(Read, &mut copy.global.base);
+            row(Read, &mut copy.mbarrier.base);
+            match &mut copy.extent {
+                BulkExtent::Bytes(bytes) => row(Read, bytes),
+                BulkExtent::Box { coordinates, dimensions } => {
+                    lists[list_range(*coordinates, *dimensions)].iter_mut().for_each(|place| row(Read, place));
+                }
+            }
+        }
         Operation::Mbarrier(mbarrier) => {
             row(Read, &mut mbarrier.address.base);
             row(Read, &mut mbarrier.operand);
@@ -153,6 +164,8 @@ pub(super) fn visit(
         | Operation::AssertionFailed { .. }
         | Operation::CommitCopies
         | Operation::WaitForCopies { .. }
+        | Operation::CommitStores
+        | Operation::WaitForStores { .. }
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {

@@ -347,6 +347,36 @@ pub struct AsyncCopy {
     pub ignored: Guard,
 }
 
+/// Which way a bulk copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkDirection {
+    /// From global to shared memory; an mbarrier counts its bytes.
+    Load,
+    /// From shared to global memory, in one of the thread's bulk groups.
+    Store,
+}
+
+/// What a bulk copy moves.
+#[derive(Clone, Copy, Debug)]
+pub enum BulkExtent {
+    /// Row of the number of bytes.
+    Bytes(u32),
+    /// A box of a tensor. The rows of its coordinates are in [`Program::lists`].
+    Box { coordinates: u32, dimensions: u8 },
+}
+
+/// `cp.async.bulk` and `cp.async.bulk.tensor`: a copy by each thread that executes it.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkCopy {
+    pub direction: BulkDirection,
+    pub shared: ShortAddress,
+    /// The tensor map, generic; or the bytes, global.
+    pub global: ShortAddress,
+    /// The mbarrier of a load.
+    pub mbarrier: ShortAddress,
+    pub extent: BulkExtent,
+}
+
 /// `ldmatrix` and `stmatrix`: matrices of 8 x 8 elements of 16 bits between shared memory and the registers of a warp.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixAccess {
@@ -506,6 +536,14 @@ pub enum Operation {
     /// [`NONE`].
     WaitForCopies {
         open: u32,
+    },
+    BulkCopy(BulkCopy),
+    /// Makes a bulk group of the thread's bulk stores that are in none.
+    CommitStores,
+    /// Waits until at most `open` of the thread's bulk groups aren't done, or haven't read their sources.
+    WaitForStores {
+        open: u32,
+        only_read: bool,
     },
     Mbarrier(Mbarrier),
     Matrices(MatrixAccess),

@@ -1,6 +1,7 @@
 //! What the warps of a block coordinate their work with: barriers, mbarriers, and copies that aren't done yet.
 
 use super::block::{BARRIERS, BarrierState};
+use super::bulk::BulkCopies;
 use super::copies::Copies;
 use super::mbarrier::{MbarrierState, Polls};
 
@@ -11,6 +12,8 @@ pub(super) struct Coordination {
     pub mbarriers: Vec<MbarrierState>,
     /// The copies of each warp that aren't done.
     pub copies: Vec<Copies>,
+    /// Bulk copies that aren't done.
+    pub bulk: BulkCopies,
     /// What each warp asked in vain; nobody's before the first who did.
     pub polls: Vec<Polls>,
     /// Arrivals, exits and whatever else may let somebody go on who asks an mbarrier again and again.
@@ -25,6 +28,7 @@ impl Coordination {
             barriers: Default::default(),
             mbarriers: Vec::new(),
             copies: (0..warps).map(|_| Copies::default()).collect(),
+            bulk: BulkCopies::default(),
             polls: Vec::new(),
             events: 0,
             completed: 0,
@@ -36,6 +40,7 @@ impl Coordination {
         self.barriers = Default::default();
         self.mbarriers.clear();
         self.copies.iter_mut().for_each(Copies::clear);
+        self.bulk.clear();
         self.polls.clear();
         self.events = 0;
         self.completed = 0;

@@ -49,6 +49,11 @@ pub(super) struct MbarrierState {
 }
 
 impl MbarrierState {
+    /// Number of the phase at hand.
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
     /// The 64 bits of the object, which are also the state that arrivals give.
     fn bits(&self) -> u64 {
         MARK | u64::from(self.expected) << 40 | u64::from(self.pending) << 20 | self.phase & 0xf_ffff
@@ -189,9 +194,16 @@ impl<W: Watch> Executor<'_, W> {
                     if state.deferred > 0 && state.deferred == state.pending {
                         self.flush(addresses[lane], coordination)?;
                     }
-                    let phase = coordination.mbarriers[index].phase;
                     let named = operands[lane];
-                    let is_over = if parity { phase & 1 != named & 1 } else { (phase ^ named) & 0xf_ffff != 0 };
+                    let is_over = |phase: u64| match parity {
+                        true => phase & 1 != named & 1,
+                        false => (phase ^ named) & 0xf_ffff != 0,
+                    };
+                    let MbarrierState { phase, pending, .. } = coordination.mbarriers[index];
+                    if pending == 0 && !is_over(phase) {
+                        self.land_loads(addresses[lane], coordination)?;
+                    }
+                    let is_over = is_over(coordination.mbarriers[index].phase);
                     over |= u32::from(is_over) << lane;
                     self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Tested { over: is_over });
                 }
@@ -210,7 +222,6 @@ impl<W: Watch> Executor<'_, W> {
     /// Addresses within shared memory, checked.
     fn mbarrier_addresses(&self, warp: &Warp, pc: u32, mbarrier: &Mbarrier, active: u32) -> Result<[u64; 32]> {
         let mut addresses = lane_addresses(warp.rows, &mbarrier.address);
-        let size = u64::from(self.launch.shared_bytes);
         let access = match mbarrier.kind {
             MbarrierKind::Initialise => AccessKind::Write,
             MbarrierKind::TestState | MbarrierKind::TestParity => AccessKind::Read,
@@ -221,18 +232,30 @@ impl<W: Watch> Executor<'_, W> {
                 // Whatever isn't in the window is far outside.
                 addresses[lane] = addresses[lane].wrapping_sub(SHARED_WINDOW);
             }
-            let address = addresses[lane];
-            let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
-            let kind = if address > size || BYTES > size - address {
-                LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
-            } else if !address.is_multiple_of(BYTES) {
-                LaunchErrorKind::Misaligned { space, address, bytes, access }
-            } else {
-                continue;
-            };
-            return Err(self.fault_of_lane(warp, lane as u32, pc, kind));
+            self.check_mbarrier_address(warp, pc, lane, addresses[lane], access)?;
         }
         Ok(addresses)
+    }
+
+    /// Whether an mbarrier can be at an address.
+    pub fn check_mbarrier_address(
+        &self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        address: u64,
+        access: AccessKind,
+    ) -> Result<()> {
+        let size = u64::from(self.launch.shared_bytes);
+        let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
+        let kind = if address > size || BYTES > size - address {
+            LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
+        } else if !address.is_multiple_of(BYTES) {
+            LaunchErrorKind::Misaligned { space, address, bytes, access }
+        } else {
+            return Ok(());
+        };
+        Err(self.fault_of_lane(warp, lane as u32, pc, kind))
     }
 
     fn initialise(
@@ -260,7 +283,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     /// The mbarrier at an address, if there is one and nobody has written over it.
-    fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
+    pub fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
         let index = coordination.mbarriers.iter().position(|known| known.address == address);
         let problem = match index {
             // SAFETY: mbarriers are inside this block's shared memory, and aligned.
@@ -393,7 +416,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
+    pub fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
         if W::ACTIVE {
             let place = Place { block: self.block, warp, instruction: pc };
             self.watch.observer().mbarrier(place, lane as u32, address, event);
@@ -481,8 +504,7 @@ impl<W: Watch> Executor<'_, W> {
     /// What an mbarrier waits for, in words.
     pub fn missing_at(&self, address: u64, coordination: &Coordination) -> String {
         let state = coordination.mbarriers.iter().find(|known| known.address == address);
-        let (pending, expected, bytes) =
-            state.map_or((0, 0, 0), |state| (state.pending, state.expected, state.bytes));
+        let (pending, expected, bytes) = state.map_or((0, 0, 0), |state| (state.pending, state.expected, state.bytes));
         let bytes = MbarrierWait::bytes_in_words(bytes);
         format!("for {} ({pending} of {expected} arrivals missing{bytes})", self.name_of(address))
     }

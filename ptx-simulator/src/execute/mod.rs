@@ -4,6 +4,7 @@
 mod access;
 mod atomic;
 mod block;
+mod bulk;
 mod collective;
 mod coordination;
 mod copies;

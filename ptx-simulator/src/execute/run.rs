@@ -270,6 +270,7 @@ impl<'a, W: Watch> Executor<'a, W> {
 
     /// Forgets copies that nobody waited for before the block's end.
     fn abandon_all(&mut self, block: &mut Block) {
+        self.abandon_loads(&mut block.coordination);
         for warp in 0..self.launch.warps {
             if Self::has_copies(&block.coordination, warp) {
                 self.abandon(warp, ALL, true, &mut block.coordination);
@@ -507,6 +508,9 @@ impl<'a, W: Watch> Executor<'a, W> {
                     if Self::has_copies(coordination, warp.index) {
                         self.abandon(warp.index, active, false, coordination);
                     }
+                    if coordination.bulk.has_stores() {
+                        self.end_stores(warp.index, active, coordination);
+                    }
                     self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
@@ -587,6 +591,18 @@ impl<'a, W: Watch> Executor<'a, W> {
                 }
                 Operation::WaitForCopies { open } => {
                     self.wait_for_copies(warp.index, pc, active, *open, coordination)?;
+                    pc += 1;
+                }
+                Operation::BulkCopy(copy) => {
+                    self.bulk_copy(warp, pc, copy, active, coordination)?;
+                    pc += 1;
+                }
+                Operation::CommitStores => {
+                    coordination.bulk.commit(warp.index, active);
+                    pc += 1;
+                }
+                Operation::WaitForStores { open, only_read } => {
+                    self.wait_for_stores(warp.index, pc, active, *open, *only_read, coordination);
                     pc += 1;
                 }
                 Operation::Mbarrier(mbarrier) => {

@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bulk_copies;
 mod copies;
 mod mbarriers;
 mod pipeline;

@@ -216,7 +216,10 @@ fn a_phase_waits_for_the_bytes_that_it_was_told_to_expect() {
     for (expect, wait) in [
         ("mbarrier.arrive.expect_tx.shared.b64 _, [full], 96;", "test_wait"),
         ("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd5, [full], %r7;", "try_wait"),
-        ("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 96; mbarrier.arrive.shared::cta.b64 %rd5, [full];", "test_wait"),
+        (
+            "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 96; mbarrier.arrive.shared::cta.b64 %rd5, [full];",
+            "test_wait",
+        ),
     ] {
         let got = run(
             &format!(
@@ -256,7 +259,10 @@ fn bytes_that_never_come_are_an_error_that_says_how_many() {
     );
     let wait = deadlock(&error);
     assert_eq!((wait.missing, wait.expected, wait.bytes, wait.phase), (0, 1, 4000, 0));
-    assert!(error.to_string().contains("0 of 1 arrivals and 4000 expected bytes of its phase 0 are missing"), "{error}");
+    assert!(
+        error.to_string().contains("0 of 1 arrivals and 4000 expected bytes of its phase 0 are missing"),
+        "{error}"
+    );
 }
 
 #[test]

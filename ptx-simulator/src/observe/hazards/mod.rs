@@ -753,7 +753,9 @@ impl Observer for Hazards {
                 clocks.renew_mbarrier(address);
                 Some((Scope::None, false, true))
             }
-            MbarrierEvent::Arrives | MbarrierEvent::ArrivesAfterCopies | MbarrierEvent::BytesCounted => Some((Scope::Block, true, true)),
+            MbarrierEvent::Arrives | MbarrierEvent::ArrivesAfterCopies | MbarrierEvent::BytesCounted => {
+                Some((Scope::Block, true, true))
+            }
             MbarrierEvent::Tested { .. } => Some((Scope::Block, true, false)),
             MbarrierEvent::CopiesArrive | MbarrierEvent::Completed => None,
         };
