@@ -108,6 +108,7 @@ impl<'a> Builder<'a, '_> {
             "mbarrier" => self.mbarrier(text, guard),
             "ldmatrix" | "stmatrix" => self.matrices(text, guard),
             "mma" => self.matrix_product(text, guard),
+            "wgmma" => self.warpgroup(text, guard),
             "cvta" => self.cvta(text, guard),
             "isspacep" => self.isspacep(text, guard),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => self.control(text, guard),

@@ -116,6 +116,14 @@ pub(super) fn visit(
             sources.iter_mut().for_each(|register| row(Read, register));
             sums.iter_mut().for_each(|register| row(Write, register));
         }
+        Operation::WarpgroupProduct(product) => {
+            let [sums, before, of_a] = product.lists();
+            lists[before].iter_mut().for_each(|register| row(Read, register));
+            lists[of_a].iter_mut().for_each(|register| row(Read, register));
+            row(Read, &mut product.a);
+            row(Read, &mut product.b);
+            lists[sums].iter_mut().for_each(|register| row(Write, register));
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -166,6 +174,7 @@ pub(super) fn visit(
         | Operation::WaitForCopies { .. }
         | Operation::CommitStores
         | Operation::WaitForStores { .. }
+        | Operation::WarpgroupStep(_)
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {
@@ -192,6 +201,7 @@ pub(super) fn visit(
         }
         Operation::IsSpace { destination, .. } => predicate(Write, destination),
         Operation::AsyncCopy(copy) => predicate(Read, guard(copy.ignored)),
+        Operation::WarpgroupProduct(product) => predicate(Read, guard(product.adds)),
         Operation::Mbarrier(Mbarrier {
             kind: MbarrierKind::TestState | MbarrierKind::TestParity, destination, ..
         }) => {
@@ -298,7 +308,9 @@ impl Blocks {
                 | Operation::Reduce { .. }
                 | Operation::Elect { .. }
                 | Operation::Matrices(_)
-                | Operation::MatrixProduct(_) => {
+                | Operation::MatrixProduct(_)
+                | Operation::WarpgroupProduct(_)
+                | Operation::WarpgroupStep(_) => {
                     leader[index] = true;
                     leader[index + 1] = true;
                 }

@@ -216,6 +216,16 @@ impl MatrixAccess<'_> {
     }
 }
 
+/// A matrix product of a warpgroup, four warps whose first is a multiple of four: `wgmma.mma_async`. It reads shared memory
+/// through the async proxy, and is done when its warps have waited for it.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpgroupProduct<'a> {
+    /// Addresses of the 16-byte chunks of A that are read: a quarter for each warp in order. None if A is in registers.
+    pub a: &'a [u64],
+    /// Those of B, which all warps read.
+    pub b: &'a [u64],
+}
+
 /// What happens to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierEvent {
@@ -280,6 +290,10 @@ pub trait Observer {
     fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {
         matrices.by_lanes(|access| self.access(place, access));
     }
+
+    /// A warpgroup begins a product; the place names its first warp. Fences, commits and waits of products are
+    /// [`instruction`](Observer::instruction)s.
+    fn warpgroup_product(&mut self, _place: Place, _product: WarpgroupProduct<'_>) {}
 
     /// The lanes of a warp arrive at a barrier of the block.
     fn barrier_arrives(&mut self, _place: Place, _barrier: u32, _lanes: u32) {}
