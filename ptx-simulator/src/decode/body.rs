@@ -117,7 +117,9 @@ impl<'a> Builder<'a, '_> {
             "membar" | "fence" => {
                 self.program.communicates = true;
                 self.fence(text);
-                self.emit(Operation::Nothing, guard);
+                let proxy = matches!(text.modifiers[..], ["proxy", "async", ..] | ["proxy", "async::generic", ..])
+                    || text.modifiers.first().is_some_and(|word| word.starts_with("proxy::async"));
+                self.emit(if proxy { Operation::ProxyFence } else { Operation::Nothing }, guard);
                 Ok(())
             }
             "prefetch" | "prefetchu" | "discard" | "applypriority" | "nanosleep" | "pmevent" | "griddepcontrol"

@@ -102,25 +102,23 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn warpgroup_product(
-        &mut self,
-        text: &'a Text<'a>,
-        guard: Guard,
-        shape: &str,
-        types: &[&'a str],
-    ) -> Result<()> {
+    fn warpgroup_product(&mut self, text: &'a Text<'a>, guard: Guard, shape: &str, types: &[&'a str]) -> Result<()> {
         let (factors, k) = match types {
             ["f32", "f16", "f16"] => (Factors::F16, "k16"),
             ["f32", "bf16", "bf16"] => (Factors::BF16, "k16"),
             ["f32", "tf32", "tf32"] => (Factors::TF32, "k8"),
             _ => {
-                let message = "only products of factors of `.f16`, `.bf16` or `.tf32` with sums of `.f32` are supported";
+                let message =
+                    "only products of factors of `.f16`, `.bf16` or `.tf32` with sums of `.f32` are supported";
                 return Err(refuse(text, message));
             }
         };
         let n = shape.strip_prefix("m64n").and_then(|rest| rest.strip_suffix(k)).and_then(|n| n.parse().ok());
         let Some(n) = n.filter(|n: &u16| (8..=256).contains(n) && n.is_multiple_of(8)) else {
-            return Err(refuse(text, format!("`.{shape}` is not a shape for these types: it's m64n8{k} to m64n256{k}")));
+            return Err(refuse(
+                text,
+                format!("`.{shape}` is not a shape for these types: it's m64n8{k} to m64n256{k}"),
+            ));
         };
         // Factors of 16 bits may be stored either way; if A is in registers, only B.
         let operands = self.operands(text, 6..=8)?;

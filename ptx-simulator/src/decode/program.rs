@@ -57,6 +57,17 @@ pub struct Program {
     pub origins: Vec<u32>,
     /// For each static shared array the first instruction that takes its address; [`NONE`] if there is none.
     pub taken_at: Vec<u32>,
+    /// The rows that each instruction uses, for programs with products of warpgroups; empty for others.
+    pub uses: Vec<Uses>,
+}
+
+/// The rows of registers that an instruction uses.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    pub reads: Vec<u32>,
+    pub writes: Vec<u32>,
+    /// It writes what another register of 32 bits holds.
+    pub moves: bool,
 }
 
 /// How far a strong access or a fence reaches.
@@ -704,6 +715,8 @@ pub enum Operation {
         predicate: u32,
         members: u32,
     },
-    /// Fences, prefetches and hints: nothing to do, since all memory is coherent.
+    /// `fence.proxy.async`: orders accesses of threads with those of bulk copies and of warpgroups' products.
+    ProxyFence,
+    /// Other fences, prefetches and hints: nothing to do, since all memory is coherent.
     Nothing,
 }

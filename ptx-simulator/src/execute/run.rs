@@ -256,8 +256,13 @@ impl<'a, W: Watch> Executor<'a, W> {
             (Some(address), _) => self.mbarrier_deadlock(address, others, &block.coordination),
             (None, State::AtBarrier { number: BARRIERS.., .. }) => {
                 // Threads of the warpgroup wait one warp at a time.
-                let there = |other: &&Warp| other.index / WarpgroupProduct::WARPS == warp.index / WarpgroupProduct::WARPS
-                    && other.groups.iter().any(|group| matches!(group.state, State::AtBarrier { number: BARRIERS.., .. }));
+                let there = |other: &&Warp| {
+                    other.index / WarpgroupProduct::WARPS == warp.index / WarpgroupProduct::WARPS
+                        && other
+                            .groups
+                            .iter()
+                            .any(|group| matches!(group.state, State::AtBarrier { number: BARRIERS.., .. }))
+                };
                 let arrived = block.warps.iter().filter(there).count() as u32;
                 LaunchErrorKind::DivergentWarpgroup { arrived, others }
             }
@@ -692,7 +697,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     unsafe { write_lanes(rows, *destination, active, |_| active) };
                     pc += 1;
                 }
-                Operation::Nothing => pc += 1,
+                Operation::Nothing | Operation::ProxyFence => pc += 1,
                 Operation::Trap => return self.fault(warp, active, pc, LaunchErrorKind::Trap),
                 Operation::AssertionFailed { parameters } => {
                     let message = self.assertion(warp, *parameters, active);

@@ -93,15 +93,22 @@ struct FactorMatrices {
 
 impl Matrix {
     /// What a descriptor says, or what is wrong with it.
-    fn decode(descriptor: u64, product: &WarpgroupProduct, along_mn: bool) -> std::result::Result<Matrix, &'static str> {
+    fn decode(
+        descriptor: u64,
+        product: &WarpgroupProduct,
+        along_mn: bool,
+    ) -> std::result::Result<Matrix, &'static str> {
         let field = |first: u32| (descriptor >> first & 0x3fff) * CHUNK;
         if descriptor >> 49 & 7 != 0 {
-            return Err("has a base offset (bits 49 to 51), which is not supported: let the matrix begin at a multiple of 1024");
+            return Err(
+                "has a base offset (bits 49 to 51), which is not supported: let the matrix begin at a multiple of 1024",
+            );
         }
         if descriptor & 0x3ff1_c000_c000_c000 != 0 {
             return Err("has bits set that must be zero: each field is (bytes & 0x3ffff) >> 4");
         }
-        let swizzle = [Swizzle::None, Swizzle::Bytes128, Swizzle::Bytes64, Swizzle::Bytes32][(descriptor >> 62) as usize];
+        let swizzle =
+            [Swizzle::None, Swizzle::Bytes128, Swizzle::Bytes64, Swizzle::Bytes32][(descriptor >> 62) as usize];
         let per_chunk = 4 * usize::from(product.factors.per_register());
         Ok(Matrix { start: field(0), leading: field(16), stride: field(32), swizzle, along_mn, per_chunk })
     }
@@ -126,9 +133,8 @@ impl Matrix {
     fn chunks(&self, mn: std::ops::Range<usize>, k: usize) -> impl Iterator<Item = Chunk> + use<> {
         let matrix = *self;
         let (mn_step, k_step) = if self.along_mn { (self.per_chunk, 1) } else { (1, self.per_chunk) };
-        mn.step_by(mn_step).flat_map(move |mn| {
-            (0..k).step_by(k_step).map(move |k| Chunk { address: matrix.address(mn, k), mn, k })
-        })
+        mn.step_by(mn_step)
+            .flat_map(move |mn| (0..k).step_by(k_step).map(move |k| Chunk { address: matrix.address(mn, k), mn, k }))
     }
 }
 
@@ -210,14 +216,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     /// The matrix whose descriptor all threads of a warpgroup have in a register.
-    fn matrix(
-        &self,
-        warps: &[Warp],
-        pc: u32,
-        product: &WarpgroupProduct,
-        matrix: char,
-        row: u32,
-    ) -> Result<Matrix> {
+    fn matrix(&self, warps: &[Warp], pc: u32, product: &WarpgroupProduct, matrix: char, row: u32) -> Result<Matrix> {
         // SAFETY: the decoder allocated two rows.
         let descriptors = |warp: &Warp| unsafe { read_wide_row(warp.rows, row) };
         let descriptor = descriptors(&warps[0])[0];
@@ -342,7 +341,10 @@ unsafe fn take_halves(work: &Work<'_>, factors: &mut FactorMatrices, number: imp
         if b_along_n {
             factors.b[chunk.k][chunk.mn..chunk.mn + 8].copy_from_slice(&elements);
         } else {
-            elements.into_iter().enumerate().for_each(|(index, element)| factors.b[chunk.k + index][chunk.mn] = element);
+            elements
+                .into_iter()
+                .enumerate()
+                .for_each(|(index, element)| factors.b[chunk.k + index][chunk.mn] = element);
         }
     }
 }

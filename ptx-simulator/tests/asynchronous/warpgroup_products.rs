@@ -230,7 +230,9 @@ impl Product {
             Argument::Pointer(sums),
             Argument::Pointer(machine.upload(&bytes)),
             Argument::U32(count),
-            Argument::Pointer(machine.upload(&bytes_of(&descriptors.iter().flat_map(|d| [*d as u32, (d >> 32) as u32]).collect::<Vec<u32>>()))),
+            Argument::Pointer(machine.upload(&bytes_of(
+                &descriptors.iter().flat_map(|d| [*d as u32, (d >> 32) as u32]).collect::<Vec<u32>>(),
+            ))),
             Argument::Pointer(machine.upload(&in_registers)),
         ];
         machine.try_launch(&module, "test", 1, 128, count, &arguments)?;
@@ -353,7 +355,8 @@ fn error_of(product: &Product, change: impl Fn(String) -> String) -> LaunchError
 fn warps_that_do_not_come_are_named() {
     let some = Product { k: 16, ..PLAIN };
     let error = error_of(&some, |text| {
-        text.replace("wgmma.fence.sync.aligned;", "setp.ge.u32 %p5, %thread, 96; @%p5 bra over;").replace("ret;", "over: ret;")
+        text.replace("wgmma.fence.sync.aligned;", "setp.ge.u32 %p5, %thread, 96; @%p5 bra over;")
+            .replace("ret;", "over: ret;")
     });
     let LaunchErrorKind::DivergentWarpgroup { arrived: 3, others } = &error.kind else { panic!("{error}") };
     assert_eq!(others, "32 have exited");
@@ -373,7 +376,9 @@ fn warps_that_do_not_come_are_named() {
 fn bad_descriptors_are_named() {
     let product = Product { k: 16, ..PLAIN };
     let with = |change: &str| {
-        error_of(&product, |text| text.replace("wgmma.fence.sync.aligned;", &format!("{change} wgmma.fence.sync.aligned;")))
+        error_of(&product, |text| {
+            text.replace("wgmma.fence.sync.aligned;", &format!("{change} wgmma.fence.sync.aligned;"))
+        })
     };
     let problem = |change: &str| match with(change).kind {
         LaunchErrorKind::MatrixDescriptor { matrix, problem, .. } => (matrix, problem),
@@ -384,7 +389,10 @@ fn bad_descriptors_are_named() {
     let uneven = "cvt.u64.u32 %rd3, %thread; shr.u64 %rd3, %rd3, 6; add.u64 %rd2, %rd2, %rd3;";
     assert!(matches!(problem(uneven), ('B', text) if text.contains("not the same")));
     let error = with("or.b64 %rd2, %rd2, 0x3f00;");
-    assert!(matches!(error.kind, LaunchErrorKind::OutOfBounds { space: MemorySpace::Shared, bytes: 16, .. }), "{error}");
+    assert!(
+        matches!(error.kind, LaunchErrorKind::OutOfBounds { space: MemorySpace::Shared, bytes: 16, .. }),
+        "{error}"
+    );
 }
 
 #[test]
