@@ -23,7 +23,9 @@ pub mod copies;
 pub mod launch;
 pub mod position;
 pub mod tensor_cores;
+pub mod tensor_maps;
 pub mod vectors;
+pub mod warpgroups;
 
 pub use call::Call;
 
