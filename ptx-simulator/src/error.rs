@@ -257,6 +257,27 @@ pub enum LaunchErrorKind {
         /// Where the other lanes are.
         others: String,
     },
+    /// Warps wait for the others of their warpgroup, which don't come to the same product.
+    #[error(
+        "this warp waits forever for the other warps of its warpgroup (four warps, the first a multiple of 4) to come to \
+         the same wgmma: {arrived} of 4 are there; the others: {others}"
+    )]
+    DivergentWarpgroup {
+        /// Warps that are there.
+        arrived: u32,
+        /// Where the others are.
+        others: String,
+    },
+    /// A matrix descriptor that can't be, or that isn't the same for all threads of the warpgroup.
+    #[error("the descriptor {descriptor:#018x} of {matrix} {problem}")]
+    MatrixDescriptor {
+        /// `A` or `B`.
+        matrix: char,
+        /// The descriptor.
+        descriptor: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A barrier was used with a wrong number or thread count.
     #[error(
         "barrier {barrier} with a count of {count} threads: barriers are 0 to 15, counts multiples of 32 that agree"
@@ -292,6 +313,9 @@ pub enum LaunchErrorKind {
         /// Bytes that it writes.
         limit: u32,
     },
+    /// A bulk copy that can't be.
+    #[error("this bulk copy {0}")]
+    BulkCopy(BulkCopyProblem),
     /// The kernel executed `trap`.
     #[error("the kernel trapped (a panic or failed check in the kernel)")]
     Trap,
@@ -367,18 +391,32 @@ pub struct MbarrierWait {
     pub missing: u32,
     /// Arrivals that complete a phase.
     pub expected: u32,
+    /// Bytes that the phase was told to expect and that haven't come; negative if more have come.
+    pub bytes: i64,
     /// Where the other threads are.
     pub others: String,
 }
 
 impl fmt::Display for MbarrierWait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MbarrierWait { mbarrier, initialised, phase, missing, expected, others } = self;
+        let MbarrierWait { mbarrier, initialised, phase, missing, expected, bytes, others } = self;
+        let bytes = Self::bytes_in_words(*bytes);
         write!(
             formatter,
-            "{mbarrier}, initialised at {initialised}: {missing} of {expected} arrivals of its phase {phase} are missing; \
-             the other threads: {others}"
+            "{mbarrier}, initialised at {initialised}: {missing} of {expected} arrivals{bytes} of its phase {phase} are \
+             missing; the other threads: {others}"
         )
+    }
+}
+
+impl MbarrierWait {
+    /// What there is to say of bytes that a phase lacks, after its arrivals.
+    pub(crate) fn bytes_in_words(bytes: i64) -> String {
+        match bytes {
+            0 => String::new(),
+            1.. => format!(" and {bytes} expected bytes"),
+            _ => format!(" (and {} bytes came that it doesn't expect)", bytes.unsigned_abs()),
+        }
     }
 }
 
@@ -409,9 +447,65 @@ pub enum MbarrierProblem {
         /// Arrivals that came.
         count: u32,
     },
+    /// More bytes than a phase can wait for.
+    #[error("is told to expect {bytes} bytes in one phase; the most is 1048575")]
+    ExpectsTooMuch {
+        /// The bytes.
+        bytes: u64,
+    },
+    /// Bytes that its phase doesn't wait for.
+    #[error(
+        "gets {bytes} bytes where its phase lacks only {lacking}: the phase must be told to expect (`expect_tx`) all bytes \
+         of the copies that complete at it"
+    )]
+    TooManyBytes {
+        /// Bytes that the phase lacked.
+        lacking: u64,
+        /// Bytes that came.
+        bytes: u64,
+    },
     /// An arrival that said it wouldn't complete the phase did.
     #[error("is completed by an arrival with `.noComplete`")]
     CompletedUnawares,
+}
+
+/// What is wrong with a bulk copy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BulkCopyProblem {
+    /// An address that isn't aligned.
+    #[error("has {what} at {address:#x}, which must be a multiple of {alignment}")]
+    Misaligned {
+        /// Whose address it is.
+        what: &'static str,
+        /// The address, within its space.
+        address: u64,
+        /// What it must be a multiple of.
+        alignment: u64,
+    },
+    /// A number of bytes that isn't a multiple of 16.
+    #[error("of {bytes} bytes isn't possible: it moves multiples of 16")]
+    Size {
+        /// The bytes.
+        bytes: u32,
+    },
+    /// The bytes that should be a tensor map aren't one.
+    #[error(
+        "needs a tensor map at {address:#x}, and there is none: kernels here take what `TensorMap::encode` makes, as a \
+         parameter of 128 bytes or in global memory"
+    )]
+    NoTensorMap {
+        /// The generic address.
+        address: u64,
+    },
+    /// A tensor map of another number of dimensions than the instruction has.
+    #[error("names {coordinates} coordinates in a tensor of {dimensions} dimensions")]
+    Dimensions {
+        /// Coordinates of the instruction.
+        coordinates: usize,
+        /// Dimensions of the tensor.
+        dimensions: usize,
+    },
 }
 
 fn access_word(access: AccessKind) -> &'static str {

@@ -100,14 +100,16 @@ pub mod observe;
 mod parse;
 mod processor;
 mod simulator;
+mod tensor_map;
 
 pub use decode::{KernelInfo, KernelParameter, Module, SharedArray};
 pub use error::{
-    AccessKind, AllocateError, LaunchError, LaunchErrorKind, LoadError, MbarrierProblem, MbarrierWait, MemoryError,
-    MemorySpace, Nearest, SourceLocation, VariableName,
+    AccessKind, AllocateError, BulkCopyProblem, LaunchError, LaunchErrorKind, LoadError, MbarrierProblem, MbarrierWait,
+    MemoryError, MemorySpace, Nearest, SourceLocation, VariableName,
 };
 pub use parse::ParseError;
 pub use simulator::{
     Argument, DEFAULT_INSTRUCTION_LIMIT, DevicePointer, LaunchConfig, MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID,
     MAX_SHARED_BYTES, Simulator, SimulatorBuilder, available_memory,
 };
+pub use tensor_map::{Swizzle, TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorMapError, TensorMapLayout};

@@ -32,7 +32,8 @@ impl<'a> Builder<'a, '_> {
             ["async", level @ ("ca" | "cg"), "shared" | "shared::cta", "global", ref words @ ..] => {
                 self.copy_bytes(text, guard, level, words)
             }
-            ["async", "bulk" | "reduce", ..] => Err(refuse(text, "bulk copies are not supported")),
+            ["async", "bulk", ref words @ ..] => self.bulk_copy(text, guard, words),
+            ["async", "reduce", ..] => Err(refuse(text, "reductions of bulk copies are not supported")),
             _ => Err(refuse(text, "this form of a copy is not known")),
         }
     }
@@ -73,7 +74,7 @@ impl<'a> Builder<'a, '_> {
         Ok(())
     }
 
-    fn short_address(&mut self, text: &'a Text<'a>, operand: &Operand<'a>, target: Target) -> Result<ShortAddress> {
+    pub fn short_address(&mut self, text: &'a Text<'a>, operand: &Operand<'a>, target: Target) -> Result<ShortAddress> {
         let (Address { base, wide, offset }, _) = self.address(text, operand, Some(target))?;
         match i32::try_from(offset) {
             Ok(offset) => Ok(ShortAddress { base, wide, offset }),
@@ -92,16 +93,20 @@ impl<'a> Builder<'a, '_> {
         let mut target = None;
         let mut rest = Vec::new();
         let mut typed = false;
+        let counts_bytes = matches!(text.modifiers.first(), Some(&("expect_tx" | "complete_tx")));
         for word in words {
             match *word {
                 "shared" | "shared::cta" => target = Some(Target::Shared),
                 "b64" => typed = true,
                 "cta" | "acquire" | "release" if ordered => {}
+                // Counting bytes orders nothing anyway.
+                "relaxed" if counts_bytes => {}
                 "relaxed" if ordered => {
                     return Err(refuse(text, "mbarriers that order no memory (`.relaxed`) are not supported"));
                 }
-                "cluster" | "shared::cluster" => return Err(refuse(text, "clusters are not supported")),
-                "expect_tx" | "complete_tx" => return Err(refuse(text, "bulk copies are not supported")),
+                // Without clusters of several blocks, a block is a cluster of its own.
+                "shared::cluster" => target = Some(Target::Shared),
+                "cluster" if ordered => {}
                 word => rest.push(word),
             }
         }
@@ -144,7 +149,8 @@ impl<'a> Builder<'a, '_> {
             self.emit(Operation::PendingCount { destination, source }, guard);
             return Ok(());
         }
-        let ordered = matches!(*action, "arrive" | "arrive_drop" | "test_wait" | "try_wait");
+        let ordered =
+            matches!(*action, "arrive" | "arrive_drop" | "test_wait" | "try_wait" | "expect_tx" | "complete_tx");
         let (target, mut rest) = self.mbarrier_words(text, words, ordered)?;
         let mut take = |word: &str| {
             let position = rest.iter().position(|other| *other == word);
@@ -154,11 +160,13 @@ impl<'a> Builder<'a, '_> {
             "init" => (MbarrierKind::Initialise, self.operands(text, 2..=2)?),
             "inval" => (MbarrierKind::Invalidate, self.operands(text, 1..=1)?),
             "arrive" | "arrive_drop" => {
-                let (drop, incomplete) = (*action == "arrive_drop", take("noComplete"));
+                let (drop, incomplete, expects) = (*action == "arrive_drop", take("noComplete"), take("expect_tx"));
                 // `_` may stand for a state that nobody needs; so may nothing.
                 let operands = self.operands(text, 1..=3)?;
-                (MbarrierKind::Arrive { drop, incomplete }, operands)
+                (MbarrierKind::Arrive { drop, incomplete, expects }, operands)
             }
+            "expect_tx" => (MbarrierKind::Expect, self.operands(text, 2..=2)?),
+            "complete_tx" => (MbarrierKind::CompleteBytes, self.operands(text, 2..=2)?),
             "test_wait" | "try_wait" => {
                 let kind = if take("parity") { MbarrierKind::TestParity } else { MbarrierKind::TestState };
                 // `try_wait` may name how long it waits at most. Here it doesn't wait, which it may do at any time.
@@ -171,11 +179,11 @@ impl<'a> Builder<'a, '_> {
         }
         let (mut destination, mut operand) = (NONE, NONE);
         let at = match kind {
-            MbarrierKind::Initialise => {
+            MbarrierKind::Initialise | MbarrierKind::Expect | MbarrierKind::CompleteBytes => {
                 operand = self.source32(text, &operands[1])?;
                 0
             }
-            MbarrierKind::Arrive { incomplete, .. } => {
+            MbarrierKind::Arrive { incomplete, expects, .. } => {
                 let at = usize::from(!matches!(operands[0], Operand::Address { .. }));
                 if at == 1 && operands[0] != Operand::Discard {
                     destination = self.register(text, &operands[0], RegisterClass::Bits64)?;
@@ -183,6 +191,7 @@ impl<'a> Builder<'a, '_> {
                 match operands.get(at + 1) {
                     Some(count) => operand = self.source32(text, count)?,
                     None if incomplete => return Err(refuse(text, "`.noComplete` needs a count")),
+                    None if expects => return Err(refuse(text, "`.expect_tx` needs a number of bytes")),
                     None => {}
                 }
                 at

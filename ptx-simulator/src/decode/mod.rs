@@ -3,6 +3,7 @@
 mod asynchronous;
 mod body;
 mod builder;
+mod bulk;
 mod control;
 mod flow;
 mod matrices;

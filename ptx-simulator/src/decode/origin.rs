@@ -76,6 +76,9 @@ pub(super) fn trace_origins(
         if let Operation::AsyncCopy(copy) = instruction.operation {
             base = copy.destination.base;
         }
+        if let Operation::BulkCopy(copy) = instruction.operation {
+            base = copy.shared.base;
+        }
         let computes = matches!(
             instruction.operation,
             Operation::Alu { .. } | Operation::Pack { .. } | Operation::Unpack { .. } | Operation::Shuffle { .. }

@@ -1,7 +1,7 @@
 //! mbarriers: barriers that are objects in shared memory, at which arriving and waiting are two things.
 //!
-//! An mbarrier goes from phase to phase. A phase is complete when as many arrivals have come as it was initialised for;
-//! the next one begins at once. Whoever waits asks whether a phase is over, naming it by its parity or by the state that
+//! An mbarrier goes from phase to phase. A phase is complete when as many arrivals have come as it was initialised for, and
+//! all bytes that it was told to expect ("tx-count" in the manual); the next one begins at once. Whoever waits asks whether a phase is over, naming it by its parity or by the state that
 //! an arrival gave, and asks again if it isn't. A warp that asks in vain gives its turn to the others; if all that could
 //! let the phase end are asking, too, or wait at barriers, or have exited, then it never ends.
 //!
@@ -20,6 +20,8 @@ use crate::observe::{MbarrierEvent, Place, Watch};
 
 /// Arrivals that a phase can expect: 2^20 - 1, by PTX's definition.
 const MOST_ARRIVALS: u32 = (1 << 20) - 1;
+/// Bytes that a phase can lack, or have too many: 2^20 - 1, by PTX's definition.
+const MOST_BYTES: i64 = (1 << 20) - 1;
 /// Bytes of an mbarrier, which are also its alignment.
 const BYTES: u64 = 8;
 /// Marks the bits of an mbarrier.
@@ -37,6 +39,8 @@ pub(super) struct MbarrierState {
     expected: u32,
     /// Arrivals that the phase at hand lacks.
     pending: u32,
+    /// Bytes that the phase at hand lacks: those that it was told to expect less those that have come.
+    bytes: i64,
     phase: u64,
     /// Arrivals of the phase at hand that wait for copies.
     deferred: u32,
@@ -45,6 +49,11 @@ pub(super) struct MbarrierState {
 }
 
 impl MbarrierState {
+    /// Number of the phase at hand.
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
     /// The 64 bits of the object, which are also the state that arrivals give.
     fn bits(&self) -> u64 {
         MARK | u64::from(self.expected) << 40 | u64::from(self.pending) << 20 | self.phase & 0xf_ffff
@@ -123,20 +132,35 @@ impl<W: Watch> Executor<'_, W> {
                 }
                 coordination.events += 1;
             }
-            MbarrierKind::Arrive { drop, incomplete } => {
+            MbarrierKind::Arrive { drop, incomplete, expects } => {
                 for lane in lanes(active) {
-                    let count = operands[lane];
+                    let count = if expects { 1 } else { operands[lane] };
                     let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
                     let state = coordination.mbarriers[index].bits();
                     if count == 0 || count > u64::from(MOST_ARRIVALS) {
                         let problem = MbarrierProblem::BadCount { count };
                         return Err(self.misuse(warp, pc, lane, addresses[lane], problem));
                     }
+                    if expects {
+                        self.expect(warp, pc, lane, index, operands[lane], coordination)?;
+                    }
                     let arrival = Arrival { count: count as u32, drop, incomplete };
                     self.arrive_at(warp.index, lane, pc, index, arrival, false, coordination)?;
                     if mbarrier.destination != NONE {
                         // SAFETY: the decoder allocated two rows.
                         unsafe { write_wide_lanes(warp.rows, mbarrier.destination, 1 << lane, |_| state) };
+                    }
+                }
+            }
+            MbarrierKind::Expect | MbarrierKind::CompleteBytes => {
+                for lane in lanes(active) {
+                    let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
+                    let bytes = operands[lane];
+                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::BytesCounted);
+                    if mbarrier.kind == MbarrierKind::Expect {
+                        self.expect(warp, pc, lane, index, bytes, coordination)?;
+                    } else {
+                        self.complete_bytes(warp.index, lane, pc, index, bytes, coordination)?;
                     }
                 }
             }
@@ -170,9 +194,16 @@ impl<W: Watch> Executor<'_, W> {
                     if state.deferred > 0 && state.deferred == state.pending {
                         self.flush(addresses[lane], coordination)?;
                     }
-                    let phase = coordination.mbarriers[index].phase;
                     let named = operands[lane];
-                    let is_over = if parity { phase & 1 != named & 1 } else { (phase ^ named) & 0xf_ffff != 0 };
+                    let is_over = |phase: u64| match parity {
+                        true => phase & 1 != named & 1,
+                        false => (phase ^ named) & 0xf_ffff != 0,
+                    };
+                    let MbarrierState { phase, pending, .. } = coordination.mbarriers[index];
+                    if pending == 0 && !is_over(phase) {
+                        self.land_loads(addresses[lane], coordination)?;
+                    }
+                    let is_over = is_over(coordination.mbarriers[index].phase);
                     over |= u32::from(is_over) << lane;
                     self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Tested { over: is_over });
                 }
@@ -191,7 +222,6 @@ impl<W: Watch> Executor<'_, W> {
     /// Addresses within shared memory, checked.
     fn mbarrier_addresses(&self, warp: &Warp, pc: u32, mbarrier: &Mbarrier, active: u32) -> Result<[u64; 32]> {
         let mut addresses = lane_addresses(warp.rows, &mbarrier.address);
-        let size = u64::from(self.launch.shared_bytes);
         let access = match mbarrier.kind {
             MbarrierKind::Initialise => AccessKind::Write,
             MbarrierKind::TestState | MbarrierKind::TestParity => AccessKind::Read,
@@ -202,18 +232,30 @@ impl<W: Watch> Executor<'_, W> {
                 // Whatever isn't in the window is far outside.
                 addresses[lane] = addresses[lane].wrapping_sub(SHARED_WINDOW);
             }
-            let address = addresses[lane];
-            let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
-            let kind = if address > size || BYTES > size - address {
-                LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
-            } else if !address.is_multiple_of(BYTES) {
-                LaunchErrorKind::Misaligned { space, address, bytes, access }
-            } else {
-                continue;
-            };
-            return Err(self.fault_of_lane(warp, lane as u32, pc, kind));
+            self.check_mbarrier_address(warp, pc, lane, addresses[lane], access)?;
         }
         Ok(addresses)
+    }
+
+    /// Whether an mbarrier can be at an address.
+    pub fn check_mbarrier_address(
+        &self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        address: u64,
+        access: AccessKind,
+    ) -> Result<()> {
+        let size = u64::from(self.launch.shared_bytes);
+        let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
+        let kind = if address > size || BYTES > size - address {
+            LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
+        } else if !address.is_multiple_of(BYTES) {
+            LaunchErrorKind::Misaligned { space, address, bytes, access }
+        } else {
+            return Ok(());
+        };
+        Err(self.fault_of_lane(warp, lane as u32, pc, kind))
     }
 
     fn initialise(
@@ -232,7 +274,7 @@ impl<W: Watch> Executor<'_, W> {
             return Err(self.misuse(warp, pc, lane, address, MbarrierProblem::InitialisedTwice));
         }
         let (expected, pending) = (count as u32, count as u32);
-        let state = MbarrierState { address, expected, pending, phase: 0, deferred: 0, initialised: pc };
+        let state = MbarrierState { address, expected, pending, bytes: 0, phase: 0, deferred: 0, initialised: pc };
         coordination.mbarriers.push(state);
         coordination.events += 1;
         self.write_bits(coordination.mbarriers.len() - 1, coordination);
@@ -241,7 +283,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     /// The mbarrier at an address, if there is one and nobody has written over it.
-    fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
+    pub fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
         let index = coordination.mbarriers.iter().position(|known| known.address == address);
         let problem = match index {
             // SAFETY: mbarriers are inside this block's shared memory, and aligned.
@@ -289,20 +331,69 @@ impl<W: Watch> Executor<'_, W> {
         if drop {
             state.expected = state.expected.saturating_sub(count);
         }
-        let complete = state.pending == 0;
+        coordination.events += 1;
+        if !late {
+            self.tell(warp, lane, pc, address, MbarrierEvent::Arrives);
+        }
+        self.complete_phase(warp, lane, pc, index, coordination);
+        Ok(())
+    }
+
+    /// Begins the next phase if the one at hand lacks nothing any more.
+    fn complete_phase(&mut self, warp: u32, lane: usize, pc: u32, index: usize, coordination: &mut Coordination) {
+        let state = &mut coordination.mbarriers[index];
+        let address = state.address;
+        let complete = state.pending == 0 && state.bytes == 0;
         if complete {
             state.phase += 1;
             state.pending = state.expected;
             coordination.completed += 1;
         }
-        coordination.events += 1;
         self.write_bits(index, coordination);
-        if !late {
-            self.tell(warp, lane, pc, address, MbarrierEvent::Arrives);
-        }
         if complete {
             self.tell(warp, lane, pc, address, MbarrierEvent::Completed);
         }
+    }
+
+    /// The phase at hand is to wait for so many bytes more.
+    fn expect(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        index: usize,
+        bytes: u64,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        let state = &mut coordination.mbarriers[index];
+        state.bytes = state.bytes.saturating_add(bytes as i64);
+        if state.bytes > MOST_BYTES {
+            let (address, bytes) = (state.address, state.bytes as u64);
+            return Err(self.misuse(warp, pc, lane, address, MbarrierProblem::ExpectsTooMuch { bytes }));
+        }
+        coordination.events += 1;
+        Ok(())
+    }
+
+    /// Bytes that the phase at hand waits for have come.
+    pub fn complete_bytes(
+        &mut self,
+        warp: u32,
+        lane: usize,
+        pc: u32,
+        index: usize,
+        bytes: u64,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        let state = &mut coordination.mbarriers[index];
+        let lacking = state.bytes;
+        if bytes as i64 > lacking && state.pending == 0 || bytes as i64 - lacking > MOST_BYTES {
+            let (address, lacking) = (state.address, lacking.max(0) as u64);
+            return Err(self.misuse_at(warp, pc, lane, address, MbarrierProblem::TooManyBytes { lacking, bytes }));
+        }
+        state.bytes -= bytes as i64;
+        coordination.events += 1;
+        self.complete_phase(warp, lane, pc, index, coordination);
         Ok(())
     }
 
@@ -325,7 +416,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     #[inline(always)]
-    fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
+    pub fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
         if W::ACTIVE {
             let place = Place { block: self.block, warp, instruction: pc };
             self.watch.observer().mbarrier(place, lane as u32, address, event);
@@ -407,14 +498,15 @@ impl<W: Watch> Executor<'_, W> {
     /// Whether some have arrived in the phase at hand of an mbarrier.
     pub fn is_partly_complete(address: u64, coordination: &Coordination) -> bool {
         let state = coordination.mbarriers.iter().find(|known| known.address == address);
-        state.is_some_and(|state| state.pending < state.expected)
+        state.is_some_and(|state| state.pending < state.expected || state.bytes != 0)
     }
 
     /// What an mbarrier waits for, in words.
     pub fn missing_at(&self, address: u64, coordination: &Coordination) -> String {
         let state = coordination.mbarriers.iter().find(|known| known.address == address);
-        let (pending, expected) = state.map_or((0, 0), |state| (state.pending, state.expected));
-        format!("for {} ({pending} of {expected} arrivals missing)", self.name_of(address))
+        let (pending, expected, bytes) = state.map_or((0, 0, 0), |state| (state.pending, state.expected, state.bytes));
+        let bytes = MbarrierWait::bytes_in_words(bytes);
+        format!("for {} ({pending} of {expected} arrivals missing{bytes})", self.name_of(address))
     }
 
     /// Why nobody can ever leave an mbarrier.
@@ -426,6 +518,7 @@ impl<W: Watch> Executor<'_, W> {
             phase: state.map_or(0, |state| state.phase),
             missing: state.map_or(0, |state| state.pending),
             expected: state.map_or(0, |state| state.expected),
+            bytes: state.map_or(0, |state| state.bytes),
             others,
         }))
     }

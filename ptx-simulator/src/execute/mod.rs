@@ -4,6 +4,7 @@
 mod access;
 mod atomic;
 mod block;
+mod bulk;
 mod collective;
 mod coordination;
 mod copies;
@@ -17,6 +18,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod warp;
+mod warpgroup;
 
 pub(crate) use access::lanes;
 pub(crate) use fault::Fault;

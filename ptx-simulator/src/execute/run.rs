@@ -154,7 +154,10 @@ impl<'a, W: Watch> Executor<'a, W> {
                     match self.run_warp(&mut block.warps[index], &mut block.coordination)? {
                         Stop::BarrierComplete(number) => {
                             stalled = false;
-                            if W::ACTIVE {
+                            if number >= BARRIERS {
+                                let first = ((number - BARRIERS) * WarpgroupProduct::WARPS) as usize;
+                                self.warpgroup_product(&block.warps[first..first + WarpgroupProduct::WARPS as usize])?;
+                            } else if W::ACTIVE {
                                 self.watch.observer().barrier_completes(block.index, number);
                             }
                             block.release(number);
@@ -251,6 +254,18 @@ impl<'a, W: Watch> Executor<'a, W> {
         let others = others.join(", ");
         let kind = match (mbarrier, state) {
             (Some(address), _) => self.mbarrier_deadlock(address, others, &block.coordination),
+            (None, State::AtBarrier { number: BARRIERS.., .. }) => {
+                // Threads of the warpgroup wait one warp at a time.
+                let there = |other: &&Warp| {
+                    other.index / WarpgroupProduct::WARPS == warp.index / WarpgroupProduct::WARPS
+                        && other
+                            .groups
+                            .iter()
+                            .any(|group| matches!(group.state, State::AtBarrier { number: BARRIERS.., .. }))
+                };
+                let arrived = block.warps.iter().filter(there).count() as u32;
+                LaunchErrorKind::DivergentWarpgroup { arrived, others }
+            }
             (None, State::AtBarrier { number, .. }) => {
                 let barrier = block.coordination.barriers[number as usize];
                 LaunchErrorKind::DivergentBarrier {
@@ -270,6 +285,7 @@ impl<'a, W: Watch> Executor<'a, W> {
 
     /// Forgets copies that nobody waited for before the block's end.
     fn abandon_all(&mut self, block: &mut Block) {
+        self.abandon_loads(&mut block.coordination);
         for warp in 0..self.launch.warps {
             if Self::has_copies(&block.coordination, warp) {
                 self.abandon(warp, ALL, true, &mut block.coordination);
@@ -507,6 +523,9 @@ impl<'a, W: Watch> Executor<'a, W> {
                     if Self::has_copies(coordination, warp.index) {
                         self.abandon(warp.index, active, false, coordination);
                     }
+                    if coordination.bulk.has_stores() {
+                        self.end_stores(warp.index, active, coordination);
+                    }
                     self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
@@ -573,6 +592,21 @@ impl<'a, W: Watch> Executor<'a, W> {
                     self.matrix_product(warp, product);
                     pc += 1;
                 }
+                Operation::WarpgroupProduct(_) => {
+                    warp.executed += u64::from(pc + 1 - start);
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        return Ok(Stop::Reschedule);
+                    }
+                    let complete = self.arrive_at_warpgroup(warp, index, pc, coordination)?;
+                    return Ok(complete.map_or(Stop::Reschedule, Stop::BarrierComplete));
+                }
+                Operation::WarpgroupStep(_) => {
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    pc += 1;
+                }
                 Operation::Atomic(atomic) => {
                     self.atomic(warp, pc, atomic, active)?;
                     pc += 1;
@@ -587,6 +621,18 @@ impl<'a, W: Watch> Executor<'a, W> {
                 }
                 Operation::WaitForCopies { open } => {
                     self.wait_for_copies(warp.index, pc, active, *open, coordination)?;
+                    pc += 1;
+                }
+                Operation::BulkCopy(copy) => {
+                    self.bulk_copy(warp, pc, copy, active, coordination)?;
+                    pc += 1;
+                }
+                Operation::CommitStores => {
+                    coordination.bulk.commit(warp.index, active);
+                    pc += 1;
+                }
+                Operation::WaitForStores { open, only_read } => {
+                    self.wait_for_stores(warp.index, pc, active, *open, *only_read, coordination);
                     pc += 1;
                 }
                 Operation::Mbarrier(mbarrier) => {
@@ -651,7 +697,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     unsafe { write_lanes(rows, *destination, active, |_| active) };
                     pc += 1;
                 }
-                Operation::Nothing => pc += 1,
+                Operation::Nothing | Operation::ProxyFence => pc += 1,
                 Operation::Trap => return self.fault(warp, active, pc, LaunchErrorKind::Trap),
                 Operation::AssertionFailed { parameters } => {
                     let message = self.assertion(warp, *parameters, active);

@@ -117,6 +117,55 @@ impl<'a> AsyncCopy<'a> {
     }
 }
 
+/// Which way a bulk copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BulkDirection {
+    /// From global to shared memory.
+    Load,
+    /// From shared to global memory.
+    Store,
+}
+
+/// Some of the bytes of a bulk copy, which are neighbours on both sides: 16 at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkPiece {
+    /// Address in shared memory.
+    pub shared: u64,
+    /// Address in global memory; `None` for what is outside of the tensor, which a load fills with zeros.
+    pub global: Option<u64>,
+    /// Bytes.
+    pub bytes: u32,
+}
+
+/// A bulk copy of one thread (`cp.async.bulk`, `cp.async.bulk.tensor`). Unlike `cp.async` it accesses memory in a way of
+/// its own, the *async proxy*, which the accesses of threads are ordered with by fences only.
+#[derive(Clone, Copy, Debug)]
+pub struct BulkCopy<'a> {
+    /// The lane whose copy it is.
+    pub lane: u32,
+    /// Which way it goes.
+    pub direction: BulkDirection,
+    /// Its bytes in the order of shared memory before any swizzle; those of a store without what is outside of the tensor.
+    pub pieces: &'a [BulkPiece],
+}
+
+impl BulkCopy<'_> {
+    /// The accesses of one side, each as if the lane itself did it.
+    pub fn accesses(&self, space: MemorySpace, mut each: impl FnMut(Access<'_>)) {
+        let to_shared = self.direction == BulkDirection::Load;
+        let kind = if to_shared == (space == MemorySpace::Shared) { AccessKind::Write } else { AccessKind::Read };
+        for piece in self.pieces {
+            let address = match space {
+                MemorySpace::Shared => Some(piece.shared),
+                _ => piece.global,
+            };
+            let Some(address) = address else { continue };
+            let addresses = &[address; 32];
+            each(Access { space, kind, lanes: 1 << self.lane, addresses, bytes: piece.bytes, stored: None });
+        }
+    }
+}
+
 /// Matrices of 8 x 8 elements of 16 bits that a warp moves between shared memory and its registers: `ldmatrix` and
 /// `stmatrix`. Every row of 16 bytes has an address of its own.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +216,16 @@ impl MatrixAccess<'_> {
     }
 }
 
+/// A matrix product of a warpgroup, four warps whose first is a multiple of four: `wgmma.mma_async`. It reads shared memory
+/// through the async proxy, and is done when its warps have waited for it.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpgroupProduct<'a> {
+    /// Addresses of the 16-byte chunks of A that are read: a quarter for each warp in order. None if A is in registers.
+    pub a: &'a [u64],
+    /// Those of B, which all warps read.
+    pub b: &'a [u64],
+}
+
 /// What happens to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierEvent {
@@ -180,7 +239,9 @@ pub enum MbarrierEvent {
     ArrivesAfterCopies,
     /// Such an arrival happens.
     CopiesArrive,
-    /// Its phase is complete, by the thread's arrival.
+    /// A thread changed the number of bytes that its phase waits for, and didn't arrive.
+    BytesCounted,
+    /// Its phase is complete, by the thread's arrival, or by bytes of a copy of the thread.
     Completed,
     /// A thread asked whether a phase is over.
     Tested {
@@ -230,6 +291,10 @@ pub trait Observer {
         matrices.by_lanes(|access| self.access(place, access));
     }
 
+    /// A warpgroup begins a product; the place names its first warp. Fences, commits and waits of products are
+    /// [`instruction`](Observer::instruction)s.
+    fn warpgroup_product(&mut self, _place: Place, _product: WarpgroupProduct<'_>) {}
+
     /// The lanes of a warp arrive at a barrier of the block.
     fn barrier_arrives(&mut self, _place: Place, _barrier: u32, _lanes: u32) {}
 
@@ -257,6 +322,25 @@ pub trait Observer {
 
     /// Copies that began at `place` were still under way when their threads exited, or when the block ended.
     fn copy_abandoned(&mut self, _place: Place, _copy: AsyncCopy<'_>) {}
+
+    /// A lane begins a bulk copy. It happens later. Unless it's overridden, it's shown as loads and stores.
+    fn bulk_copy_begins(&mut self, place: Place, copy: BulkCopy<'_>) {
+        copy.accesses(MemorySpace::Shared, |access| self.access(place, access));
+        copy.accesses(MemorySpace::Global, |access| self.access(place, access));
+    }
+
+    /// The lanes of a warp wait for bulk stores, at `place`; what is done by that follows.
+    fn bulk_stores_awaited(&mut self, _place: Place, _lanes: u32) {}
+
+    /// A bulk store that began at `place` has read its source: its thread has waited for that.
+    fn bulk_store_has_read(&mut self, _place: Place, _copy: BulkCopy<'_>) {}
+
+    /// A bulk copy that began at `place` is done. A load is, because the mbarrier that counts its bytes is being asked; the
+    /// mbarrier learns of it next.
+    fn bulk_copy_completes(&mut self, _place: Place, _copy: BulkCopy<'_>) {}
+
+    /// A bulk copy that began at `place` was still under way when its thread exited, or when the block ended.
+    fn bulk_copy_abandoned(&mut self, _place: Place, _copy: BulkCopy<'_>) {}
 
     /// Something happens to the mbarrier at an address in shared memory, by one lane of a warp.
     fn mbarrier(&mut self, _place: Place, _lane: u32, _address: u64, _event: MbarrierEvent) {}

@@ -69,7 +69,7 @@ impl<'a> Lexer<'a> {
             let kind = if is_name_start(byte) {
                 self.take_while(is_name_part);
                 TokenKind::Name(&self.text[start..self.position])
-            } else if byte == b'.' && self.peek(1).is_some_and(|next| next.is_ascii_alphabetic() || next == b'_') {
+            } else if byte == b'.' && self.begins_dot_word() {
                 self.position += 1;
                 self.take_dot_word();
                 TokenKind::Dot(&self.text[start + 1..self.position])
@@ -85,6 +85,13 @@ impl<'a> Lexer<'a> {
             };
             tokens.push(Token { kind, line, start, end: self.position });
         }
+    }
+
+    /// Whether what follows a dot is a modifier: a name, or a number of dimensions (`.2d`).
+    fn begins_dot_word(&self) -> bool {
+        let digit = self.peek(1).is_some_and(|next| next.is_ascii_digit());
+        let dimensions = digit && self.peek(2) == Some(b'd') && !self.peek(3).is_some_and(is_name_part);
+        dimensions || self.peek(1).is_some_and(|next| next.is_ascii_alphabetic() || next == b'_')
     }
 
     fn peek(&self, ahead: usize) -> Option<u8> {

@@ -914,8 +914,11 @@ impl<'a> Parser<'a> {
             Some(_) => self.optional_offset()?,
             None => self.constant()? as i64,
         };
-        if self.is(',') {
-            return Err(self.error("tensor coordinates in an address are not supported"));
+        if self.eat(',') {
+            self.expect('{')?;
+            let coordinates = self.operand_list('}')?;
+            self.expect(']')?;
+            return Ok(Operand::TensorAddress { base, offset, coordinates });
         }
         self.expect(']')?;
         Ok(Operand::Address { base, offset })

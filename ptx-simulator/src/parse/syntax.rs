@@ -166,6 +166,12 @@ pub enum Operand<'a> {
         base: Option<&'a str>,
         offset: i64,
     },
+    /// `[base + offset, {x, y}]`: a tensor map, and coordinates in its tensor, the innermost first.
+    TensorAddress {
+        base: Option<&'a str>,
+        offset: i64,
+        coordinates: Vec<Operand<'a>>,
+    },
     /// `a|b`, for instance two predicate destinations.
     Pair(Box<Operand<'a>>, Box<Operand<'a>>),
     /// `!p` or `-x`-like logical negation of a predicate.

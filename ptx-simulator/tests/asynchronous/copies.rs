@@ -225,7 +225,6 @@ fn forms_that_do_not_exist_are_refused() {
         "cp.async.ca.global.shared [%in0], [%r1], 4;",
         "cp.async.wait_group %r1;",
         "cp.async.ca.shared.global [%r1], [%in0];",
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%in0], 16, [%r2];",
     ] {
         assert!(Module::parse(&kernel_with_body("", copy)).is_err(), "{copy}");
     }

@@ -4,9 +4,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bulk_copies;
 mod copies;
 mod mbarriers;
 mod pipeline;
+mod warpgroup_products;
 
 use ptx_simulator::{Argument, LaunchError, Simulator};
 use support::{Machine, Shape, kernel_with_body, load};

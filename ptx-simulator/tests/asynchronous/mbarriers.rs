@@ -211,6 +211,61 @@ fn waiting_for_what_cannot_come_is_an_error_that_says_how_much_is_missing() {
 }
 
 #[test]
+fn a_phase_waits_for_the_bytes_that_it_was_told_to_expect() {
+    // Warp 1 counts 96 bytes as complete, in two parts, and stores before each; whoever waits sees both.
+    for (expect, wait) in [
+        ("mbarrier.arrive.expect_tx.shared.b64 _, [full], 96;", "test_wait"),
+        ("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %rd5, [full], %r7;", "try_wait"),
+        (
+            "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [full], 96; mbarrier.arrive.shared::cta.b64 %rd5, [full];",
+            "test_wait",
+        ),
+    ] {
+        let got = run(
+            &format!(
+                "{} mov.u32 %r7, 96; mov.u32 %r20, 0; mov.u32 %r8, 0; mov.u32 %r9, 0;
+                setp.eq.u32 %p1, %thread, 63; setp.lt.u32 %p2, %thread, 32;
+                again:
+                @%p7 {}
+                @%p2 bra ask;
+                @!%p1 bra ask;
+                mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [full], 32;
+                add.u32 %r10, %r9, 17; st.shared.u32 [%r30], %r10;
+                mbarrier.complete_tx.shared::cta.b64 [full], 64;
+                ask: spin: mbarrier.{wait}.parity.shared.b64 %p5, [full], %r20; @!%p5 bra spin; xor.b32 %r20, %r20, 1;
+                ld.shared.u32 %r4, [%r30]; add.u32 %r8, %r8, %r4; bar.sync 0;
+                add.u32 %r9, %r9, 1; setp.lt.u32 %p0, %r9, 5; @%p0 bra again;
+                {OUT}",
+                begin(1, 1),
+                expect.replace("; mbarrier", "; @%p7 mbarrier")
+            ),
+            64,
+            [&[], &[]],
+            64,
+        );
+        assert_eq!(got, [5 * 17 + 10; 64], "{expect}");
+    }
+}
+
+#[test]
+fn bytes_that_never_come_are_an_error_that_says_how_many() {
+    let error = failure(
+        &format!(
+            "{} mov.u32 %r20, 0; @%p7 mbarrier.arrive.expect_tx.shared.b64 _, [full], 4096;
+            @%p7 mbarrier.complete_tx.shared::cta.b64 [full], 96; {WAIT}",
+            begin(1, 1)
+        ),
+        32,
+    );
+    let wait = deadlock(&error);
+    assert_eq!((wait.missing, wait.expected, wait.bytes, wait.phase), (0, 1, 4000, 0));
+    assert!(
+        error.to_string().contains("0 of 1 arrivals and 4000 expected bytes of its phase 0 are missing"),
+        "{error}"
+    );
+}
+
+#[test]
 fn misuse_is_an_error() {
     let problem = |body: &str| {
         let error = failure(body, 32);
@@ -234,6 +289,17 @@ fn misuse_is_an_error() {
     assert_eq!(
         problem(&format!("{begun} st.shared.u32 [full+4], 1; mbarrier.arrive.shared.b64 _, [full];")),
         MbarrierProblem::Overwritten
+    );
+    assert_eq!(
+        problem(&format!("{begun} @%p7 mbarrier.arrive.expect_tx.shared.b64 _, [empty], 0x100000;")),
+        MbarrierProblem::ExpectsTooMuch { bytes: 0x100000 }
+    );
+    assert_eq!(
+        problem(&format!(
+            "{begun} @%p7 mbarrier.arrive.expect_tx.shared.b64 _, [empty], 32;
+            @%p7 mbarrier.complete_tx.shared::cta.b64 [empty], 64;"
+        )),
+        MbarrierProblem::TooManyBytes { lacking: 32, bytes: 64 }
     );
     let kind = failure("mbarrier.arrive.shared.b64 _, [full+4];", 1).kind;
     assert!(matches!(kind, LaunchErrorKind::Misaligned { bytes: 8, .. }));
