@@ -55,6 +55,54 @@ pub unsafe fn wait(barrier: u32, parity: u32) {
     let _ = (barrier, parity);
 }
 
+/// Makes barriers that this thread has made visible to copies that report to them ([`tensor_maps`](crate::tensor_maps)), for compute
+/// capability 9.0 and later.
+///
+/// # Safety
+///
+/// None.
+#[inline(always)]
+pub unsafe fn show_to_copies() {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("fence.mbarrier_init.release.cluster;", options(nostack));
+}
+
+/// Arrives, and tells the barrier to expect `bytes` from copies: the phase isn't complete before they have come. For compute capability 9.0 and
+/// later.
+///
+/// # Safety
+///
+/// There must be an initialised barrier, and copies of so many bytes must report to it in this phase.
+#[inline(always)]
+pub unsafe fn arrive_and_expect(barrier: u32, bytes: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "{{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [{}], {}; }}",
+        in(reg32) barrier, in(reg32) bytes, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (barrier, bytes);
+}
+
+/// Waits until the phase of that parity is complete, and may sleep meanwhile. For compute capability 9.0 and later.
+///
+/// # Safety
+///
+/// As for [`wait`].
+#[inline(always)]
+#[allow(named_asm_labels)] // As in [`wait`].
+pub unsafe fn sleep(barrier: u32, parity: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "{{ .reg .pred complete;",
+        "again: mbarrier.try_wait.parity.shared.b64 complete, [{}], {};",
+        "@!complete bra again; }}",
+        in(reg32) barrier, in(reg32) parity, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (barrier, parity);
+}
+
 /// Waits for all lanes of the warp, and orders their accesses to memory before it and after it.
 ///
 /// # Safety

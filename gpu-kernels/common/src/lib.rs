@@ -25,7 +25,9 @@ pub mod launch;
 pub mod operands;
 pub mod position;
 pub mod tensor_cores;
+pub mod tensor_maps;
 pub mod vectors;
+pub mod warpgroups;
 
 pub use call::Call;
 

@@ -208,7 +208,7 @@ pub unsafe fn product<
                         }
                         Barrier::Halves { arrive, .. } if step == arrive => {
                             wait_for_next_tile::<S>();
-                            // Every thread for itself. One lane could arrive for its warp, as in the lesson, and it's as fast;
+                            // Every thread for itself. One lane could arrive for its warp, and it's as fast;
                             // but compute-sanitizer's racecheck believes only threads that arrive.
                             barriers::arrive(barrier);
                         }

@@ -1,0 +1,264 @@
+//! Tensor cores of Hopper (compute_90a): a *warpgroup*, four neighbouring warps, multiplies a matrix of 64 rows by one of up
+//! to 256 columns, both in shared memory, and keeps the sums in its registers.
+//!
+//! ## What a warpgroup multiplies
+//!
+//! A step takes 64 x 64 elements of A and 64 x `COLUMNS` of B, both of 16 bits (of tf32, 64 x 32 and 32 x `COLUMNS`): rows of
+//! 128 bytes, as a [tensor map](crate::tensor_maps) with a swizzle of 128 bytes puts them into shared memory. Rows may lie
+//! along k or across it:
+//!
+//! - *along k*: row i of A (column j of B) is a row of 128 bytes;
+//! - *across k*: for each k, 64 elements of neighbouring rows of A (columns of B) are a row of 128 bytes. Of B with more columns
+//!   there is a piece of 64 x 64 after the other.
+//!
+//! Pieces begin at multiples of 1024 bytes. Tensor cores undo the swizzle.
+//!
+//! ## What a lane gets
+//!
+//! Warp w of the warpgroup has rows 16 w to 16 w + 15 of the 64. With g = lane / 4 and t = lane % 4 (PTX ISA, "Register
+//! fragments and shared memory matrix layouts", D of m64nNk16), sum 4 j + e of a lane is
+//!
+//! ```text
+//!   e = 0, 1   row g       column 8 j + 2 t + e
+//!   e = 2, 3   row g + 8   column 8 j + 2 t + e - 2
+//! ```
+//!
+//! ## Asynchronous
+//!
+//! [`Product::step`] starts the multiplication and returns. Until [`Product::wait`] says that it's through, neither may the sums
+//! be touched nor the shared memory be written.
+//!
+//! All threads of the warpgroup must come to these functions together.
+
+/// The elements of 16 bits, or 32 of tf32, that a row of 128 bytes has.
+pub const ROW_BYTES: u32 = 128;
+
+/// The descriptor of a matrix whose rows lie along k, from the address of its first row.
+///
+/// Rows of 8 are an atom of 1024 bytes, and an atom follows another (PTX ISA, "Matrix descriptor": stride dimension byte
+/// offset; the leading one isn't used here).
+#[inline(always)]
+pub fn along_k(address: u32) -> u64 {
+    descriptor(address, 16)
+}
+
+/// The descriptor of a matrix whose rows lie across k, from the address of its first row; `piece` is the number of bytes from one
+/// piece of 64 columns to the next.
+#[inline(always)]
+pub fn across_k(address: u32, piece: u32) -> u64 {
+    descriptor(address, piece)
+}
+
+/// Start address, leading and stride dimension byte offset and the swizzle of 128 bytes. In a cluster the upper bits of a shared address are
+/// the block's, and don't belong here.
+#[inline(always)]
+fn descriptor(address: u32, leading: u32) -> u64 {
+    const ATOM: u64 = 1024;
+    const SWIZZLE_128: u64 = 1 << 62;
+    ((address & 0x3_FFFF) >> 4) as u64 | ((leading >> 4) as u64) << 16 | (ATOM >> 4) << 32 | SWIZZLE_128
+}
+
+/// A width of the product and a type of its factors.
+pub trait Product {
+    /// Columns of B.
+    const COLUMNS: usize;
+    /// Bytes of a factor's element.
+    const ELEMENT: usize;
+    /// A lane's sums: `COLUMNS` / 2.
+    type Sums: Copy + AsRef<[f32]> + AsMut<[f32]>;
+
+    /// Registers for sums, with whatever is in them: the first [`step`](Product::step) mustn't add to it. (Zeros would have to be written, and
+    /// the assembler lets no other instruction write to sums while products are at work.)
+    fn unset() -> Self::Sums;
+
+    /// Starts sums = A B, or sums += A B if `add` isn't 0, for a step along k, as a group of its own.
+    ///
+    /// # Safety
+    ///
+    /// All threads of the warpgroup must come here together; `a` and `b` must describe matrices in shared memory that are there
+    /// (of copies, their barrier's phase has been waited for; of stores, a proxy fence came after them) and lie across k where that
+    /// is said. Until [`wait`](Product::wait), nobody may touch `sums` or write to the matrices.
+    unsafe fn step<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, add: u32);
+
+    /// Waits until no more than `PENDING` of the latest steps of this warpgroup may still be at work.
+    ///
+    /// # Safety
+    ///
+    /// All threads of the warpgroup must come here together.
+    unsafe fn wait<const PENDING: u32>(sums: &mut Self::Sums);
+}
+
+/// Implements [`Product`]: a type, the instruction's shape and its types, and the numbers of its sums.
+macro_rules! products {
+    ($($(#[$documentation:meta])* $name:ident: $columns:literal $shape:literal, $bytes:literal, [$first:literal $($rest:literal)*];)*) => {$(
+        $(#[$documentation])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Product for $name {
+            const COLUMNS: usize = $columns;
+            const ELEMENT: usize = $bytes;
+            type Sums = [f32; $columns / 2];
+
+            #[inline(always)]
+            fn unset() -> Self::Sums {
+                #[allow(unused_mut)]
+                let mut sums = [0.0; $columns / 2];
+                // SAFETY: it has no instruction: it says that the registers have values, and not which.
+                #[cfg(target_arch = "nvptx64")]
+                unsafe {
+                    core::arch::asm!(
+                        concat!("// {", stringify!($first), "}", $(" {", stringify!($rest), "}",)*),
+                        out(reg32) sums[$first], $(out(reg32) sums[$rest],)* options(nomem, nostack)
+                    )
+                };
+                sums
+            }
+
+            #[inline(always)]
+            unsafe fn step<const A_ACROSS: bool, const B_ACROSS: bool>(
+                sums: &mut Self::Sums, a: u64, b: u64, add: u32,
+            ) {
+                // From a quarter of a step to the next, 32 bytes of a row or 16 rows, in units of 16 bytes.
+                match (A_ACROSS, B_ACROSS) {
+                    (false, false) => step!(sums, a, b, add, $shape, "2", "2", ", 0, 0", $first $($rest)*),
+                    (false, true) => step!(sums, a, b, add, $shape, "2", "128", ", 0, 1", $first $($rest)*),
+                    (true, false) => step!(sums, a, b, add, $shape, "128", "2", ", 1, 0", $first $($rest)*),
+                    (true, true) => step!(sums, a, b, add, $shape, "128", "128", ", 1, 1", $first $($rest)*),
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn wait<const PENDING: u32>(sums: &mut Self::Sums) {
+                // That the sums go in and out keeps the compiler from using them before.
+                #[cfg(target_arch = "nvptx64")]
+                core::arch::asm!(
+                    concat!("wgmma.wait_group.sync.aligned {pending}; // {", stringify!($first), "}", $(" {", stringify!($rest), "}",)*),
+                    inout(reg32) sums[$first], $(inout(reg32) sums[$rest],)*
+                    pending = const PENDING, options(nostack)
+                );
+                #[cfg(not(target_arch = "nvptx64"))]
+                let _ = sums;
+            }
+        }
+    )*};
+}
+
+/// Four products of a fence and one group.
+macro_rules! step {
+    ($sums:ident, $a:ident, $b:ident, $add:ident, $shape:literal, $a_step:literal, $b_step:literal, $across:literal, $first:literal $($rest:literal)*) => {{
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::asm!(
+            concat!(
+                "{{ .reg .pred add, always; .reg .b64 a, b;\n",
+                "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0; mov.b64 a, {a}; mov.b64 b, {b};\n",
+                "wgmma.fence.sync.aligned;\n",
+                product!($shape, "add", $across, $first $($rest)*),
+                "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "wgmma.commit_group.sync.aligned; }}",
+            ),
+            inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
+            a = in(reg64) $a, b = in(reg64) $b, add = in(reg32) $add, options(nostack)
+        );
+        #[cfg(not(target_arch = "nvptx64"))]
+        let _ = (&$sums, $a, $b, $add);
+    }};
+}
+
+/// One product's text.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! product {
+    ($shape:literal, $add:literal, $across:literal, $first:literal $($rest:literal)*) => {
+        concat!(
+            "wgmma.mma_async.sync.aligned.", $shape, " {{ {", stringify!($first), "}", $(", {", stringify!($rest), "}",)* " }}, a, b, ", $add, ", 1, 1", $across, ";\n",
+        )
+    };
+}
+
+products! {
+    /// 64 columns, factors of bf16.
+    Bf16x64: 64 "m64n64k16.f32.bf16.bf16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    ];
+    /// 128 columns, factors of bf16.
+    Bf16x128: 128 "m64n128k16.f32.bf16.bf16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    ];
+    /// 192 columns, factors of bf16.
+    Bf16x192: 192 "m64n192k16.f32.bf16.bf16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
+        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+    ];
+    /// 256 columns, factors of bf16.
+    Bf16x256: 256 "m64n256k16.f32.bf16.bf16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
+        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100 101 102 103 104 105 106 107
+        108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127
+    ];
+    /// 64 columns, factors of f16.
+    F16x64: 64 "m64n64k16.f32.f16.f16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    ];
+    /// 128 columns, factors of f16.
+    F16x128: 128 "m64n128k16.f32.f16.f16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+    ];
+    /// 192 columns, factors of f16.
+    F16x192: 192 "m64n192k16.f32.f16.f16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
+        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+    ];
+    /// 256 columns, factors of f16.
+    F16x256: 256 "m64n256k16.f32.f16.f16", 2, [
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
+        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
+        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100 101 102 103 104 105 106 107
+        108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127
+    ];
+}
+
+/// Gives registers back, so that a thread of this warpgroup has `COUNT` from here on.
+///
+/// # Safety
+///
+/// All threads of the warpgroup must come here together; `COUNT` must be a multiple of 8 from 24 to 256, and enough for what follows.
+#[inline(always)]
+pub unsafe fn release_registers<const COUNT: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("setmaxnreg.dec.sync.aligned.u32 {};", const COUNT, options(nostack));
+}
+
+/// Takes registers that others have given back, so that a thread of this warpgroup has `COUNT` from here on.
+///
+/// # Safety
+///
+/// As for [`release_registers`]; and the multiprocessor must come to have so many, or this waits for ever.
+#[inline(always)]
+pub unsafe fn take_registers<const COUNT: u32>() {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("setmaxnreg.inc.sync.aligned.u32 {};", const COUNT, options(nostack));
+}
+
+/// A barrier of a part of the block: `threads` threads, whole warps, that come here with the same `number`, from 1 to 15. (0 is the block's
+/// own.)
+///
+/// # Safety
+///
+/// So many threads must come.
+#[inline(always)]
+pub unsafe fn sync_some(number: u32, threads: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("bar.sync {}, {};", in(reg32) number, in(reg32) threads, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (number, threads);
+}

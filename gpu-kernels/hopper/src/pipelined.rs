@@ -1,0 +1,303 @@
+//! The body of every kernel: one warpgroup copies, two multiply, and blocks stay for several tiles.
+//!
+//! Shared memory is a ring of stages, and each stage has two barriers: *full*, when the copies of its tiles have come, and *empty*, when the
+//! warpgroups that multiply are through with it. The one thread that copies runs ahead as far as there are empty stages, into the next tile of C
+//! too; so copies go on while sums are stored.
+
+use cuda_std::*;
+use kernel_common::vectors::dynamic_shared_memory;
+use kernel_common::warpgroups::{self, Product};
+use kernel_common::{barriers, tensor_maps};
+
+use crate::output::Output;
+use crate::shape::{Shape, BOX, MULTIPLIERS, ROWS, STAGING, WARPGROUP};
+
+/// Registers of a thread that copies.
+const COPYING_REGISTERS: u32 = 40;
+/// Registers of a thread that multiplies.
+const MULTIPLYING_REGISTERS: u32 = 232;
+
+/// What a kernel computes: C = alpha A B + beta C for a batch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TensorCall {
+    /// C, m x n, row-major: of the first product.
+    pub c: u64,
+    /// From a row of C to the next, in elements.
+    pub c_row: u64,
+    /// From one product's C to the next one's, in elements.
+    pub c_batch: u64,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// The inner dimension.
+    pub k: u32,
+    /// Products.
+    pub batch: u32,
+    /// Rows of tiles in a group, at least 1: a group's tiles are computed before the next group's.
+    pub group: u32,
+    /// The factor of the product.
+    pub alpha: f32,
+    /// The factor of what C holds. With 0, C isn't read.
+    pub beta: f32,
+    /// 1 if C has a tensor map.
+    pub c_is_mapped: u32,
+}
+
+/// The addresses of a kernel's tensor maps.
+#[derive(Clone, Copy)]
+pub struct Maps {
+    /// A's: boxes of 128 bytes and as many rows as a tile of A has (64, where they lie across k).
+    pub a: u64,
+    /// B's: the same for a tile of B.
+    pub b: u64,
+    /// C's: boxes of 64 rows of 128 bytes.
+    pub c: u64,
+}
+
+/// A tile of C.
+#[derive(Clone, Copy)]
+struct Place {
+    row: u32,
+    column: u32,
+    product: u32,
+}
+
+/// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column.
+#[derive(Clone, Copy)]
+struct Tiles {
+    down: u32,
+    across: u32,
+    group: u32,
+    number: u32,
+}
+
+impl Tiles {
+    #[inline(always)]
+    fn new<S: Shape>(call: &TensorCall) -> Tiles {
+        let (down, across) = (call.m.div_ceil(ROWS as u32), call.n.div_ceil(S::COLUMNS as u32));
+        Tiles { down, across, group: call.group, number: down * across * call.batch }
+    }
+
+    #[inline(always)]
+    fn place<S: Shape>(&self, tile: u32) -> Place {
+        let of_product = self.down * self.across;
+        // SAFETY: there is a tile, so neither is 0; a group isn't empty.
+        unsafe { core::hint::assert_unchecked(of_product != 0 && self.group != 0 && self.across != 0) };
+        let (product, tile) = (tile / of_product, tile % of_product);
+        let of_group = self.group * self.across;
+        unsafe { core::hint::assert_unchecked(of_group != 0) };
+        let (group, within) = (tile / of_group, tile % of_group);
+        let first = group * self.group;
+        let rows = self.group.min(self.down - first);
+        unsafe { core::hint::assert_unchecked(rows != 0) };
+        Place { row: (first + within % rows) * ROWS as u32, column: within / rows * S::COLUMNS as u32, product }
+    }
+}
+
+/// A place in the ring of stages, and the parity of the phases in which its barriers are.
+#[derive(Clone, Copy)]
+struct Turn {
+    stage: u32,
+    parity: u32,
+}
+
+impl Turn {
+    const FIRST: Turn = Turn { stage: 0, parity: 0 };
+
+    #[inline(always)]
+    fn next<S: Shape>(self) -> Turn {
+        let is_last = self.stage + 1 == S::STAGES as u32;
+        Turn { stage: if is_last { 0 } else { self.stage + 1 }, parity: self.parity ^ is_last as u32 }
+    }
+}
+
+/// A block's shared memory.
+#[derive(Clone, Copy)]
+struct Ring {
+    first: u32,
+    barriers: u32,
+}
+
+impl Ring {
+    #[inline(always)]
+    fn new<S: Shape>() -> Ring {
+        let first = (dynamic_shared_memory() + 1023) & !1023;
+        Ring { first, barriers: first + (S::STAGES * S::STAGE + MULTIPLIERS * STAGING) as u32 }
+    }
+
+    #[inline(always)]
+    fn a<S: Shape>(&self, turn: Turn) -> u32 {
+        self.first + turn.stage * S::STAGE as u32
+    }
+
+    #[inline(always)]
+    fn b<S: Shape>(&self, turn: Turn) -> u32 {
+        self.a::<S>(turn) + S::A_BYTES as u32
+    }
+
+    #[inline(always)]
+    fn staging<S: Shape>(&self, multiplier: u32) -> u32 {
+        self.first + (S::STAGES * S::STAGE) as u32 + multiplier * STAGING as u32
+    }
+
+    #[inline(always)]
+    fn full(&self, stage: u32) -> u32 {
+        self.barriers + 16 * stage
+    }
+
+    #[inline(always)]
+    fn empty(&self, stage: u32) -> u32 {
+        self.barriers + 16 * stage + 8
+    }
+}
+
+/// The body of every kernel.
+///
+/// # Safety
+///
+/// The maps and the call must describe matrices in memory that the GPU can reach, with the boxes that [`Maps`] says, and the launch must have
+/// [`THREADS`](crate::shape::THREADS) threads a block, along x as blocks, and [`Shape::SHARED_BYTES`] of dynamic shared memory.
+#[inline(always)]
+pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall) {
+    let ring = Ring::new::<S>();
+    let thread = thread::thread_idx_x();
+    if thread == 0 {
+        tensor_maps::prefetch(maps.a);
+        tensor_maps::prefetch(maps.b);
+        tensor_maps::prefetch(maps.c);
+        for stage in 0..S::STAGES as u32 {
+            barriers::initialise(ring.full(stage), 1);
+            barriers::initialise(ring.empty(stage), MULTIPLIERS as u32);
+        }
+        barriers::show_to_copies();
+    }
+    thread::sync_threads();
+    let tiles = Tiles::new::<S>(call);
+    // The same for all lanes of a warp, which the assembler can't know.
+    let warpgroup = warp_uniform(thread / WARPGROUP as u32);
+    if warpgroup == 0 {
+        warpgroups::release_registers::<COPYING_REGISTERS>();
+        if thread == 0 {
+            copy::<S>(maps, call, tiles, ring);
+        }
+    } else {
+        warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
+        multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+    }
+}
+
+/// The thread that copies.
+#[inline(always)]
+unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring) {
+    let mut turn = Turn::FIRST;
+    let mut tile = thread::block_idx_x();
+    while tile < tiles.number {
+        let place = tiles.place::<S>(tile);
+        let mut k = 0;
+        while k < call.k {
+            // The first time round, every stage is empty: of a barrier without a phase the one before counts as complete.
+            barriers::sleep(ring.empty(turn.stage), turn.parity ^ 1);
+            let full = ring.full(turn.stage);
+            barriers::arrive_and_expect(full, S::STAGE as u32);
+            let (a, b) = (ring.a::<S>(turn), ring.b::<S>(turn));
+            if S::A_ACROSS {
+                for piece in 0..(ROWS / 64) as u32 {
+                    tensor_maps::load(a + piece * BOX as u32, maps.a, [place.row + 64 * piece, k, place.product], full);
+                }
+            } else {
+                tensor_maps::load(a, maps.a, [k, place.row, place.product], full);
+            }
+            if S::B_ACROSS {
+                for piece in 0..(S::COLUMNS / 64) as u32 {
+                    tensor_maps::load(
+                        b + piece * BOX as u32,
+                        maps.b,
+                        [place.column + 64 * piece, k, place.product],
+                        full,
+                    );
+                }
+            } else {
+                tensor_maps::load(b, maps.b, [k, place.column, place.product], full);
+            }
+            turn = turn.next::<S>();
+            k += S::DEPTH as u32;
+        }
+        tile += thread::grid_dim_x();
+    }
+}
+
+/// A warpgroup that multiplies: 64 rows of every tile.
+#[inline(always)]
+unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring, multiplier: u32) {
+    let thread = thread::thread_idx_x() % WARPGROUP as u32;
+    let staging = ring.staging::<S>(multiplier);
+    let mut turn = Turn::FIRST;
+    let mut tile = thread::block_idx_x();
+    while tile < tiles.number {
+        let place = tiles.place::<S>(tile);
+        let mut sums = S::Product::unset();
+        let mut previous = turn;
+        let mut k = 0;
+        // There is a first step: an inner dimension of 0 is no product, and the host's business.
+        loop {
+            barriers::sleep(ring.full(turn.stage), turn.parity);
+            let a = ring.a::<S>(turn) + multiplier * BOX as u32;
+            let a = if S::A_ACROSS { warpgroups::across_k(a, BOX as u32) } else { warpgroups::along_k(a) };
+            let b = ring.b::<S>(turn);
+            let b = if S::B_ACROSS { warpgroups::across_k(b, BOX as u32) } else { warpgroups::along_k(b) };
+            S::Product::step_in::<S>(&mut sums, a, b, k);
+            S::Product::wait::<1>(&mut sums);
+            // The step before is through, and with it its stage.
+            if k > 0 && thread == 0 {
+                barriers::arrive(ring.empty(previous.stage));
+            }
+            previous = turn;
+            turn = turn.next::<S>();
+            k += S::DEPTH as u32;
+            if k >= call.k {
+                break;
+            }
+        }
+        S::Product::wait::<0>(&mut sums);
+        if thread == 0 {
+            barriers::arrive(ring.empty(previous.stage));
+        }
+        let first = [place.column, place.row + 64 * multiplier, place.product];
+        S::Output::store(sums.as_ref(), maps.c, call, first, staging, multiplier);
+        tile += thread::grid_dim_x();
+    }
+    // Shared memory is the block's until the last store has read it.
+    if thread == 0 {
+        tensor_maps::wait_for_reads::<0>();
+    }
+}
+
+/// A number that all lanes of a warp have, as one that the assembler knows to be the same for all.
+#[inline(always)]
+fn warp_uniform(number: u32) -> u32 {
+    #[allow(unused_mut)]
+    let mut same = number;
+    // SAFETY: all lanes come here together, at a kernel's beginning.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("shfl.sync.idx.b32 {}, {}, 0, 31, 0xffffffff;", out(reg32) same, in(reg32) number, options(nostack))
+    };
+    same
+}
+
+/// A step with a kernel's layouts.
+trait StepIn: Product {
+    #[inline(always)]
+    unsafe fn step_in<S: Shape>(sums: &mut Self::Sums, a: u64, b: u64, add: u32) {
+        match (S::A_ACROSS, S::B_ACROSS) {
+            (false, false) => Self::step::<false, false>(sums, a, b, add),
+            (false, true) => Self::step::<false, true>(sums, a, b, add),
+            (true, false) => Self::step::<true, false>(sums, a, b, add),
+            (true, true) => Self::step::<true, true>(sums, a, b, add),
+        }
+    }
+}
+
+impl<P: Product> StepIn for P {}
