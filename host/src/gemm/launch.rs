@@ -16,7 +16,7 @@ use gpu_kernels::{
 use kernel_common::Call;
 use production_kernels::reduce;
 
-use super::{Gemm, GemmError, Operand, matrix::Place};
+use super::{Gemm, GemmError, Operand, mapped, matrix::Place};
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
     plan::{Plan, Problem},
@@ -230,7 +230,7 @@ impl Gemm {
         self.launch_call(product, plan, Some(address), &mut stream)
     }
 
-    /// Launches `product` with a kernel of either signature that needs no workspace.
+    /// Launches `product` with a kernel of any signature that needs no workspace.
     pub(super) fn launch_without_workspace(
         &self,
         product: &Multiplication<'_>,
@@ -238,7 +238,7 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         match manner.kernel.signature {
-            Signature::Plain => self.launch_plain(product, manner.kernel, launcher),
+            Signature::Plain | Signature::Mapped(_) => self.launch_plain(product, manner.kernel, launcher),
             Signature::Call => self.launch_call(product, manner, None, launcher),
         }
     }
@@ -252,6 +252,21 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         product.suits(plan.kernel)?;
+        if plan.kernel.signature != Signature::Call {
+            return Err(GemmError::PlainOnly { kernel: plan.kernel.name });
+        }
+        self.launch_pieces(product, plan, workspace, launcher)
+    }
+
+    /// As [`launch_call`](Gemm::launch_call), with a kernel that is known to suit or, if there is nothing to multiply, not
+    /// launched.
+    fn launch_pieces(
+        &self,
+        product: &Multiplication<'_>,
+        plan: &Manner<'_>,
+        workspace: Option<u64>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         let Limits { size, batch } = self.limits;
         if m.max(n).max(k) <= size {
@@ -364,7 +379,7 @@ impl Gemm {
         Ok(())
     }
 
-    /// Launches `product` with a kernel of the book, once for every matrix of a batch.
+    /// Launches `product` with a kernel that computes C = A B and nothing else, once for every matrix of a batch.
     fn launch_plain(
         &self,
         product: &Multiplication<'_>,
@@ -373,20 +388,37 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, .. } = *product;
-        if let Some((matrix, _)) = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed())
-        {
+        let operands = match kernel.signature {
+            Signature::Mapped(operands) => Some(operands),
+            _ => None,
+        };
+        let gap = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed());
+        if let (Some((matrix, _)), None) = (gap, operands) {
             return Err(GemmError::NotPacked { matrix, kernel: kernel.name });
         }
         if product.beta != 0.0 || (product.alpha != 1.0 && k > 0) {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
+        if operands.is_some() && k == 0 {
+            // There is no box of nothing, and C = 0 is what the sums of no splits come to.
+            let manner = Manner { kernel: &reduce::KERNEL, splits: 1, group: 1 };
+            return self.launch_pieces(product, &manner, None, launcher);
+        }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let loaded = self.loaded_kernel(kernel)?;
+        let sizes = [m, n, k].map(|size| Argument::U64(size as u64));
         for index in 0..product.count {
-            let [a, b, c] = [&a, &b, &c].map(|operand| Argument::Pointer(operand.address(index)));
-            let [m, n, k] = [m, n, k].map(|size| Argument::U64(size as u64));
-            // SAFETY: every kernel of the book takes (a, b, c, m, n, k) and, launched with its own shape, stays inside
-            // the m x k, k x n and m x n elements at a, b and c; they are of the types that it takes and have no gaps,
+            let mapped =
+                operands.map(|operands| mapped::arguments(self.device(), kernel.name, &operands, product, index));
+            let mapped = mapped.transpose()?;
+            let [a, b, c] = match &mapped {
+                Some(matrices) => matrices.each_ref().map(|matrix| matrix.as_argument()),
+                None => [&a, &b, &c].map(|operand| Argument::Pointer(operand.address(index))),
+            };
+            let [m, n, k] = sizes;
+            // SAFETY: every kernel of these signatures takes (a, b, c, m, n, k) and, launched with its own shape, stays inside
+            // the m x k, k x n and m x n elements at a, b and c or in the tensors of these maps, which say where elements end;
+            // they are of the types that it takes and have no gaps, or such as the maps say,
             // and the views were checked to lie inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
             unsafe { launcher.launch(&loaded, &shape, &[a, b, c, m, n, k])? };
         }

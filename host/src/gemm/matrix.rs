@@ -604,11 +604,17 @@ impl<'a> Operand<'a> {
 
     /// What stands for matrices in host memory before there is a buffer for them: it lies as they will, without gaps, but is
     /// nowhere. A batch of `count`, or a single matrix if there is none.
-    pub(super) fn stand_in(count: Option<usize>, rows: usize, columns: usize, by_columns: bool) -> Operand<'static> {
+    pub(super) fn stand_in(
+        element: ElementType,
+        count: Option<usize>,
+        rows: usize,
+        columns: usize,
+        by_columns: bool,
+    ) -> Operand<'static> {
         let (row_stride, column_stride) = if by_columns { (1, rows) } else { (columns, 1) };
         let stride = rows.saturating_mul(columns);
         let place = count.map_or(Place::One(0), |count| Place::Strided { address: 0, stride, count });
-        Operand { rows, columns, row_stride, column_stride, place, element: ElementType::F32, memory: None }
+        Operand { rows, columns, row_stride, column_stride, place, element, memory: None }
     }
 
     /// The transposed matrix or matrices.
@@ -688,7 +694,7 @@ impl<'a> Operand<'a> {
 
 /// How a matrix without gaps lies that begins where a buffer does.
 pub fn packed_layout(rows: usize, columns: usize, by_columns: bool) -> Layout {
-    Operand::stand_in(None, rows, columns, by_columns).with_long_lines().layout()
+    Operand::stand_in(ElementType::F32, None, rows, columns, by_columns).with_long_lines().layout()
 }
 
 impl<'a> From<DeviceMatrix<'a>> for Operand<'a> {
