@@ -3,7 +3,7 @@
 mod support;
 
 use ptx_simulator::observe::costs::{Costs, Counts, InstructionCosts, Traffic, banks, copies, sectors};
-use ptx_simulator::observe::{Access, AsyncCopy};
+use ptx_simulator::observe::{Access, AsyncCopy, SourceSize};
 use ptx_simulator::{AccessKind, MemorySpace};
 use support::{Argument, LaunchConfig, Machine, kernel_with_body, load, module_text};
 
@@ -114,7 +114,7 @@ impl MeasuredCopy {
             destinations: &self.destinations,
             bytes: self.form[2..].trim_end_matches('z').parse().unwrap(),
             bypasses_l1: self.form.starts_with("cg"),
-            sized: self.form.ends_with('z'),
+            size: if self.form.ends_with('z') { SourceSize::Number } else { SourceSize::Whole },
         }
     }
 }
@@ -153,7 +153,7 @@ fn copies_cost_what_they_cost_the_hardware_where_the_rules_are_known() {
         let line = number + 6;
         assert_eq!(copies::sectors(&copy), pattern.counts[1], "line {line} of copies.txt");
         let difference = copies::wavefronts(&copy).abs_diff(pattern.counts[0]);
-        let known: &mut (u32, u32, u32) = wavefronts.entry((copy.bypasses_l1, copy.sized)).or_default();
+        let known: &mut (u32, u32, u32) = wavefronts.entry((copy.bypasses_l1, copy.size)).or_default();
         known.0 += u32::from(difference == 0);
         known.1 += 1;
         known.2 = known.2.max(difference);
@@ -163,10 +163,10 @@ fn copies_cost_what_they_cost_the_hardware_where_the_rules_are_known() {
     assert_eq!(
         wavefronts,
         [
-            ((false, false), (201, 201, 0)),
-            ((false, true), (23, 30, 3)),
-            ((true, false), (55, 67, 16)),
-            ((true, true), (7, 10, 5)),
+            ((false, SourceSize::Whole), (201, 201, 0)),
+            ((false, SourceSize::Number), (23, 30, 3)),
+            ((true, SourceSize::Whole), (55, 67, 16)),
+            ((true, SourceSize::Number), (7, 10, 5)),
         ]
     );
 }
