@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::flow::{AluTypes, analyse};
 use super::asynchronous::tell_sizes;
+use super::flow::{AluTypes, analyse};
 use super::origin::trace_origins;
 use super::program::*;
 use super::{Kernel, KernelInfo, KernelParameter, SharedArray, Tables, unsupported};
