@@ -1,9 +1,9 @@
 //! How products are planned where a tuning is known.
 //!
 //! A class spans a factor of two in each size, and how many tiles a product has, and so how well they fill the multiprocessors,
-//! changes within it. So the winner of a class is a kernel that deserves more trust than the model gives it, not the answer for every
-//! size: it is taken where the estimate of the [model] thinks it at most [`TRUST`] times as slow as the
-//! model's choice for the very size, with the splits of K that suit that size.
+//! changes within it. So the winner of a class is a kernel that deserves more trust than the [model] gives it, not the answer for every
+//! size. In the middle of the class it was timed, and so was what the model chose there: by so much are the model's estimates of
+//! the one and the other corrected, and for the very size the better one is taken, with the splits of K that suit that size.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -18,9 +18,6 @@ use crate::{
     kernels::{self, Named},
     plan::{self, Plan, Problem, model},
 };
-
-/// How much slower than the model's choice the winner of a class may be by the estimate.
-pub const TRUST: f64 = 1.15;
 
 /// How much slower than with the best number of splits a kernel may be with those that won.
 const CLOSE: f64 = 1.1;
@@ -40,10 +37,20 @@ pub enum Origin {
     Shipped,
 }
 
+/// What is known of a class: plans for the product in its middle, and their measured seconds.
+#[derive(Clone, Copy, Debug)]
+struct Won {
+    winner: Plan,
+    seconds: f64,
+    /// The model's choice when the class was tuned; `None` if this build doesn't have that kernel.
+    model: Option<Plan>,
+    model_seconds: f64,
+}
+
 /// The kernels to prefer on a device.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    winners: HashMap<Class, Plan>,
+    winners: HashMap<Class, Won>,
     /// Where it is from.
     pub origin: Origin,
     /// Why the user's own file isn't used, though there is one.
@@ -79,11 +86,17 @@ impl Tuned {
     /// The winners that this build has.
     fn of_file(file: &TuneFile) -> Tuned {
         let winners = file.winners.iter().filter_map(|winner| {
-            let plan = Plan { kernel: kernel(&winner.kernel)?, splits: winner.splits, group: winner.group };
+            let plan = |name, splits| Some(Plan { kernel: kernel(name)?, splits, group: winner.group });
+            let won = Won {
+                winner: plan(&winner.kernel, winner.splits)?,
+                seconds: 1e-6 * winner.microseconds,
+                model: plan(&winner.model, winner.model_splits),
+                model_seconds: 1e-6 * winner.model_microseconds,
+            };
             // A kernel that no tuning would have chosen is as good as none: products that other kernels can do shall not fail.
-            let kernel = plan.kernel;
+            let kernel = won.winner.kernel;
             let can = winner.class.problem().plain || kernel.signature == Signature::Call;
-            (can && kernel.precision == Precision::F32).then_some((winner.class, plan))
+            (can && kernel.precision == Precision::F32).then_some((winner.class, won))
         });
         Tuned { winners: winners.collect(), ..Tuned::none() }
     }
@@ -94,8 +107,8 @@ impl Tuned {
             return own;
         }
         let class = Class::of(problem);
-        let Some(&winner) = self.winners.get(&class) else { return own };
-        let winner = Plan { kernel: plan::suitable(winner.kernel, problem.a, problem.b), ..winner };
+        let Some(&won) = self.winners.get(&class) else { return own };
+        let winner = Plan { kernel: plan::suitable(won.winner.kernel, problem.a, problem.b), ..won.winner };
         let middle = class.problem();
         if *problem == middle {
             return winner;
@@ -113,8 +126,14 @@ impl Tuned {
         };
         // As many splits as won, if that is about as good for this size.
         let plan = if estimate(&winner).is_some_and(|estimate| estimate <= CLOSE * seconds) { winner } else { best };
-        let is_trusted = estimate(&own).is_none_or(|own| seconds <= TRUST * own);
-        if is_trusted { plan } else { own }
+        // By how much the estimates of this class are wrong.
+        let error = |plan: Option<Plan>, seconds: f64| {
+            let estimate = plan.and_then(|plan| model::seconds(&plan, &middle, machine));
+            estimate.map_or(1.0, |estimate| seconds / estimate)
+        };
+        let winners = estimate(&plan).unwrap_or(seconds) * error(Some(won.winner), won.seconds);
+        let is_better = estimate(&own).is_none_or(|own| winners <= own * error(won.model, won.model_seconds));
+        if is_better { plan } else { own }
     }
 
     /// Classes that are known.
@@ -225,10 +244,21 @@ mod tests {
     #[test]
     fn where_the_winner_would_leave_multiprocessors_idle_the_models_choice_stays() {
         let class = Class { k: 64, ..class(4096) };
-        let tuned = tuned([Winner { class, ..winner(4096, LARGE, SMALL) }]);
+        // In the middle of the class it took what the model thinks, without splits, and the model's choice a tenth more.
+        let microseconds = |kernel_name: &str, splits| {
+            let plan = Plan { kernel: kernel(kernel_name).unwrap(), splits, group: 1 };
+            1e6 * model::seconds(&plan, &class.problem(), H200).unwrap()
+        };
+        let tuned = tuned([Winner {
+            class,
+            microseconds: microseconds(LARGE, 2),
+            model_splits: 1,
+            model_microseconds: 1.1 * microseconds(LARGE, 1),
+            ..winner(4096, LARGE, "pipelined_64x128x16_kv")
+        }]);
         let of = |m| planned(&tuned, &Problem { m, ..class.problem() }).0;
         // 32 x 4 tiles for 132 multiprocessors, and then 34 x 4, which takes a second round.
-        assert_eq!(of(4000), LARGE);
+        assert_eq!(of(4090), LARGE);
         assert_eq!(of(4300), "pipelined_64x128x16_kv");
     }
 
