@@ -73,7 +73,7 @@ impl Launch {
     }
 
     fn event(&self, act: Act, incident: Incident) -> Event {
-        let Incident { block, thread, source, ptx_line, copy } = incident;
+        let Incident { block, thread, source, ptx_line, copy, .. } = incident;
         let act = match (act, &copy) {
             (Act::Reads, Some(_)) => Act::CopiesFrom,
             (Act::Writes, Some(_)) => Act::CopiesTo,
