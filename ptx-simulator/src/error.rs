@@ -257,6 +257,27 @@ pub enum LaunchErrorKind {
         /// Where the other lanes are.
         others: String,
     },
+    /// Warps wait for the others of their warpgroup, which don't come to the same product.
+    #[error(
+        "this warp waits forever for the other warps of its warpgroup (four warps, the first a multiple of 4) to come to \
+         the same wgmma: {arrived} of 4 are there; the others: {others}"
+    )]
+    DivergentWarpgroup {
+        /// Warps that are there.
+        arrived: u32,
+        /// Where the others are.
+        others: String,
+    },
+    /// A matrix descriptor that can't be, or that isn't the same for all threads of the warpgroup.
+    #[error("the descriptor {descriptor:#018x} of {matrix} {problem}")]
+    MatrixDescriptor {
+        /// `A` or `B`.
+        matrix: char,
+        /// The descriptor.
+        descriptor: u64,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// A barrier was used with a wrong number or thread count.
     #[error(
         "barrier {barrier} with a count of {count} threads: barriers are 0 to 15, counts multiples of 32 that agree"

@@ -108,6 +108,7 @@ impl<'a> Builder<'a, '_> {
             "mbarrier" => self.mbarrier(text, guard),
             "ldmatrix" | "stmatrix" => self.matrices(text, guard),
             "mma" => self.matrix_product(text, guard),
+            "wgmma" => self.warpgroup(text, guard),
             "cvta" => self.cvta(text, guard),
             "isspacep" => self.isspacep(text, guard),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => self.control(text, guard),
@@ -116,7 +117,9 @@ impl<'a> Builder<'a, '_> {
             "membar" | "fence" => {
                 self.program.communicates = true;
                 self.fence(text);
-                self.emit(Operation::Nothing, guard);
+                let proxy = matches!(text.modifiers[..], ["proxy", "async", ..] | ["proxy", "async::generic", ..])
+                    || text.modifiers.first().is_some_and(|word| word.starts_with("proxy::async"));
+                self.emit(if proxy { Operation::ProxyFence } else { Operation::Nothing }, guard);
                 Ok(())
             }
             "prefetch" | "prefetchu" | "discard" | "applypriority" | "nanosleep" | "pmevent" | "griddepcontrol"

@@ -78,11 +78,12 @@ impl<'a> Builder<'a, '_> {
             BulkDirection::Load => (&operands[0], &operands[1]),
             BulkDirection::Store => (&operands[1], &operands[0]),
         };
-        let shared = self.short_address(text, shared, Target::Shared)?;
+        // The array that is named last counts as the one that the copy's address is made from.
         let mbarrier = match direction {
             BulkDirection::Load => self.short_address(text, &operands[2 + bytes], Target::Shared)?,
             BulkDirection::Store => NO_ADDRESS,
         };
+        let shared = self.short_address(text, shared, Target::Shared)?;
         let (global, extent) = match dimensions {
             Some(dimensions) => self.tensor_address(text, global, dimensions)?,
             None => {

@@ -116,6 +116,14 @@ pub(super) fn visit(
             sources.iter_mut().for_each(|register| row(Read, register));
             sums.iter_mut().for_each(|register| row(Write, register));
         }
+        Operation::WarpgroupProduct(product) => {
+            let [sums, before, of_a] = product.lists();
+            lists[before].iter_mut().for_each(|register| row(Read, register));
+            lists[of_a].iter_mut().for_each(|register| row(Read, register));
+            row(Read, &mut product.a);
+            row(Read, &mut product.b);
+            lists[sums].iter_mut().for_each(|register| row(Write, register));
+        }
         Operation::Pack { destination, list, count, .. } => {
             lists[list_range(*list, *count)].iter_mut().for_each(|part| row(Read, part));
             row(Write, destination);
@@ -166,6 +174,8 @@ pub(super) fn visit(
         | Operation::WaitForCopies { .. }
         | Operation::CommitStores
         | Operation::WaitForStores { .. }
+        | Operation::WarpgroupStep(_)
+        | Operation::ProxyFence
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {
@@ -192,6 +202,7 @@ pub(super) fn visit(
         }
         Operation::IsSpace { destination, .. } => predicate(Write, destination),
         Operation::AsyncCopy(copy) => predicate(Read, guard(copy.ignored)),
+        Operation::WarpgroupProduct(product) => predicate(Read, guard(product.adds)),
         Operation::Mbarrier(Mbarrier {
             kind: MbarrierKind::TestState | MbarrierKind::TestParity, destination, ..
         }) => {
@@ -238,6 +249,7 @@ pub(super) fn analyse(program: &mut Program, types: &[Option<AluTypes>], entries
         program.cleared_rows = program.register_rows.iter().map(|(row, _)| *row).collect();
         program.cleared_rows.sort_unstable();
         program.cleared_predicates.retain(|predicate| *predicate != ALWAYS);
+        program.uses = uses(program, types);
         return;
     };
     let undefined = liveness.undefined(&blocks, entries);
@@ -254,6 +266,33 @@ pub(super) fn analyse(program: &mut Program, types: &[Option<AluTypes>], entries
     program.cleared_predicates.retain(|predicate| {
         *predicate == CARRY || *predicate != ALWAYS && undefined.contains(&Register::Predicate(*predicate))
     });
+    program.uses = uses(program, types);
+}
+
+/// The rows that each instruction uses, if the program has products of warpgroups.
+fn uses(program: &mut Program, types: &[Option<AluTypes>]) -> Vec<Uses> {
+    let product = |instruction: &Instruction| matches!(instruction.operation, Operation::WarpgroupProduct(_));
+    if !program.code.iter().any(product) {
+        return Vec::new();
+    }
+    let Program { code, lists, places, mnemonics, constants, specials, .. } = program;
+    let fixed: HashSet<u32> =
+        constants.iter().map(|(row, _)| *row).chain(specials.iter().map(|(row, _)| *row)).collect();
+    let of = |index: usize| {
+        let mut uses = Uses::default();
+        let mut instruction = code[index];
+        visit(&mut instruction, types[index].as_ref(), lists, |usage, register, _| match (usage, register) {
+            (Use::Read, Register::Row(row)) => uses.reads.push(row),
+            (Use::Write, Register::Row(row)) => uses.writes.push(row),
+            (_, Register::Predicate(_)) => {}
+        });
+        let mnemonic = mnemonics.get(places[index].mnemonic as usize).map_or("", String::as_str);
+        uses.moves = matches!(mnemonic, "mov.b32" | "mov.u32" | "mov.s32" | "mov.f32")
+            && (uses.reads.len(), uses.writes.len()) == (1, 1)
+            && !fixed.contains(&uses.reads[0]);
+        uses
+    };
+    (0..code.len()).map(of).collect()
 }
 
 /// The basic blocks of a program.
@@ -298,7 +337,9 @@ impl Blocks {
                 | Operation::Reduce { .. }
                 | Operation::Elect { .. }
                 | Operation::Matrices(_)
-                | Operation::MatrixProduct(_) => {
+                | Operation::MatrixProduct(_)
+                | Operation::WarpgroupProduct(_)
+                | Operation::WarpgroupStep(_) => {
                     leader[index] = true;
                     leader[index + 1] = true;
                 }

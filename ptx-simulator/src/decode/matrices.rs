@@ -1,5 +1,5 @@
 //! Instructions for tensor cores: matrices to and from shared memory (`ldmatrix`, `stmatrix`), and their products
-//! (`mma`).
+//! (`mma`, `wgmma`).
 
 use super::body::refuse;
 use super::builder::{Builder, Result};
@@ -77,6 +77,94 @@ impl<'a> Builder<'a, '_> {
         }
         product.registers = self.list(registers);
         self.emit(Operation::MatrixProduct(product), guard);
+        Ok(())
+    }
+
+    /// `wgmma` with sums of `f32`.
+    pub fn warpgroup(&mut self, text: &'a Text<'a>, guard: Guard) -> Result<()> {
+        let step = match text.modifiers[..] {
+            ["mma_async", "sync", "aligned", shape, ref types @ ..] => {
+                return self.warpgroup_product(text, guard, shape, types);
+            }
+            ["fence", "sync", "aligned"] => WarpgroupStep::Fence,
+            ["commit_group", "sync", "aligned"] => WarpgroupStep::Commit,
+            ["wait_group", "sync", "aligned"] => {
+                let [Operand::Integer(open)] = self.operands(text, 1..=1)? else {
+                    return Err(refuse(text, "the number of groups must be a constant"));
+                };
+                WarpgroupStep::Wait(u32::try_from(*open).unwrap_or(u32::MAX))
+            }
+            _ => return Err(refuse(text, "this form of `wgmma` is not supported")),
+        };
+        let count = usize::from(matches!(step, WarpgroupStep::Wait(_)));
+        self.operands(text, count..=count)?;
+        self.emit(Operation::WarpgroupStep(step), guard);
+        Ok(())
+    }
+
+    fn warpgroup_product(&mut self, text: &'a Text<'a>, guard: Guard, shape: &str, types: &[&'a str]) -> Result<()> {
+        let (factors, k) = match types {
+            ["f32", "f16", "f16"] => (Factors::F16, "k16"),
+            ["f32", "bf16", "bf16"] => (Factors::BF16, "k16"),
+            ["f32", "tf32", "tf32"] => (Factors::TF32, "k8"),
+            _ => {
+                let message =
+                    "only products of factors of `.f16`, `.bf16` or `.tf32` with sums of `.f32` are supported";
+                return Err(refuse(text, message));
+            }
+        };
+        let n = shape.strip_prefix("m64n").and_then(|rest| rest.strip_suffix(k)).and_then(|n| n.parse().ok());
+        let Some(n) = n.filter(|n: &u16| (8..=256).contains(n) && n.is_multiple_of(8)) else {
+            return Err(refuse(
+                text,
+                format!("`.{shape}` is not a shape for these types: it's m64n8{k} to m64n256{k}"),
+            ));
+        };
+        // Factors of 16 bits may be stored either way; if A is in registers, only B.
+        let operands = self.operands(text, 6..=8)?;
+        let in_registers = matches!(operands[1], Operand::Vector(_));
+        let ways = match (factors, in_registers) {
+            (Factors::TF32, _) => 0,
+            (_, true) => 1,
+            (_, false) => 2,
+        };
+        if operands.len() != 6 + ways {
+            return Err(refuse(text, format!("this form takes {} operands, here are {}", 6 + ways, operands.len())));
+        }
+        let mut product = WarpgroupProduct {
+            factors,
+            n,
+            registers: NONE,
+            a: NONE,
+            b: self.source(text, &operands[2], Type::B64, false)?,
+            adds: self.predicate(text, &operands[3])?,
+            negated: [false; 2],
+            along_mn: [false; 2],
+        };
+        for (negated, operand) in product.negated.iter_mut().zip(&operands[4..6]) {
+            *negated = match operand {
+                Operand::Integer(1) => false,
+                Operand::Integer(u64::MAX) => true,
+                _ => return Err(refuse(text, "factors are scaled by 1 or -1")),
+            };
+        }
+        for (along_mn, operand) in product.along_mn[2 - ways..].iter_mut().zip(&operands[6..]) {
+            *along_mn = match operand {
+                Operand::Integer(0) => false,
+                Operand::Integer(1) => true,
+                _ => return Err(refuse(text, "a factor is transposed (1) or not (0)")),
+            };
+        }
+        let sums = usize::from(product.of_sums());
+        let mut registers = self.fragment(text, &operands[0], sums, false)?;
+        registers.extend_from_within(..);
+        if in_registers {
+            registers.extend(self.fragment(text, &operands[1], WarpgroupProduct::OF_A.into(), true)?);
+        } else {
+            product.a = self.source(text, &operands[1], Type::B64, false)?;
+        }
+        product.registers = self.list(registers);
+        self.emit(Operation::WarpgroupProduct(product), guard);
         Ok(())
     }
 

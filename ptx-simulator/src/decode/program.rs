@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::alu::{LaneFunction, Operands};
 use crate::memory::CONSTANT_WINDOW;
+use crate::observe::SourceSize;
 
 /// Rows or masks that aren't there (`_`, an address without a base register).
 pub const NONE: u32 = u32::MAX;
@@ -57,6 +58,17 @@ pub struct Program {
     pub origins: Vec<u32>,
     /// For each static shared array the first instruction that takes its address; [`NONE`] if there is none.
     pub taken_at: Vec<u32>,
+    /// The rows that each instruction uses, for programs with products of warpgroups; empty for others.
+    pub uses: Vec<Uses>,
+}
+
+/// The rows of registers that an instruction uses.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    pub reads: Vec<u32>,
+    pub writes: Vec<u32>,
+    /// It writes what another register of 32 bits holds.
+    pub moves: bool,
 }
 
 /// How far a strong access or a fence reaches.
@@ -345,6 +357,8 @@ pub struct AsyncCopy {
     pub size: u32,
     /// Guard-encoded predicate of lanes that read nothing and write zeros; [`Guard::NONE`] for none.
     pub ignored: Guard,
+    /// What the two say together, which only costs know.
+    pub kind: SourceSize,
 }
 
 /// Which way a bulk copy goes.
@@ -434,6 +448,65 @@ impl MatrixProduct {
     pub fn of_all(&self) -> u8 {
         2 * Self::OF_SUMS + self.of_a() + self.of_a() / 2
     }
+}
+
+/// `wgmma.mma_async`: D = A B + C of a warpgroup, which are four warps, with A of 64 x K, B of K x N, and C and D of
+/// 64 x N elements, those of `f32`. C is D before, or zero.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpgroupProduct {
+    pub factors: Factors,
+    /// 8 to 256.
+    pub n: u16,
+    /// The index in [`Program::lists`] of the first row of D, of half as many as columns; those of C follow, and four of A
+    /// if A is in registers.
+    pub registers: u32,
+    /// First row of the descriptor of A; [`NONE`] if A is in registers.
+    pub a: u32,
+    /// First row of the descriptor of B.
+    pub b: u32,
+    /// Guard-encoded predicate: whether there is a C.
+    pub adds: Guard,
+    /// The elements of A, those of B, count with the other sign.
+    pub negated: [bool; 2],
+    /// A is stored column by column, B row by row: along M and N, and not along K.
+    pub along_mn: [bool; 2],
+}
+
+impl WarpgroupProduct {
+    /// Rows of A, C and D.
+    pub const M: u16 = 64;
+    /// Warps that work together.
+    pub const WARPS: u32 = 4;
+    /// Registers of A, if it's in registers.
+    pub const OF_A: u16 = 4;
+
+    /// Columns of A.
+    pub fn k(&self) -> u16 {
+        8 * u16::from(self.factors.per_register())
+    }
+
+    /// Registers of D, which are as many as C's.
+    pub fn of_sums(&self) -> u16 {
+        self.n / 2
+    }
+
+    /// Where [`Program::lists`] has the rows of D, of C and of A.
+    pub fn lists(&self) -> [std::ops::Range<usize>; 3] {
+        let (start, sums) = (self.registers as usize, usize::from(self.of_sums()));
+        let of_a = if self.a == NONE { usize::from(Self::OF_A) } else { 0 };
+        [start..start + sums, start + sums..start + 2 * sums, start + 2 * sums..start + 2 * sums + of_a]
+    }
+}
+
+/// What orders the products of a warpgroup with other uses of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpgroupStep {
+    /// `wgmma.fence`: registers written before may be used by products.
+    Fence,
+    /// `wgmma.commit_group`: makes a group of the products that are in none.
+    Commit,
+    /// `wgmma.wait_group`: waits until at most so many groups aren't done.
+    Wait(u32),
 }
 
 /// What an instruction does to an mbarrier, a barrier that is an object in shared memory.
@@ -548,6 +621,8 @@ pub enum Operation {
     Mbarrier(Mbarrier),
     Matrices(MatrixAccess),
     MatrixProduct(MatrixProduct),
+    WarpgroupProduct(WarpgroupProduct),
+    WarpgroupStep(WarpgroupStep),
     /// The number of arrivals that a phase lacked, from an mbarrier's state.
     PendingCount {
         destination: u32,
@@ -643,6 +718,8 @@ pub enum Operation {
         predicate: u32,
         members: u32,
     },
-    /// Fences, prefetches and hints: nothing to do, since all memory is coherent.
+    /// `fence.proxy.async`: orders accesses of threads with those of bulk copies and of warpgroups' products.
+    ProxyFence,
+    /// Other fences, prefetches and hints: nothing to do, since all memory is coherent.
     Nothing,
 }

@@ -9,8 +9,10 @@ use crate::alu::{ALWAYS, Row};
 use crate::decode::program::{BarrierKind, Constant, Special};
 use crate::memory::POISON;
 
-/// Barriers of a block.
+/// Barriers of a block that programs name.
 pub(super) const BARRIERS: u32 = 16;
+/// Those and one for each warpgroup, at which its warps wait for each other before a product.
+pub(super) const ALL_BARRIERS: u32 = BARRIERS + 1024 / 128;
 
 /// One of the block's barriers, between its first arrival and its completion.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,13 +1,13 @@
 //! What the warps of a block coordinate their work with: barriers, mbarriers, and copies that aren't done yet.
 
-use super::block::{BARRIERS, BarrierState};
+use super::block::{ALL_BARRIERS, BarrierState};
 use super::bulk::BulkCopies;
 use super::copies::Copies;
 use super::mbarrier::{MbarrierState, Polls};
 
 /// The state that all warps of a block share, apart from shared memory's bytes.
 pub(super) struct Coordination {
-    pub barriers: [BarrierState; BARRIERS as usize],
+    pub barriers: [BarrierState; ALL_BARRIERS as usize],
     /// The mbarriers that are initialised, in the order in which they were.
     pub mbarriers: Vec<MbarrierState>,
     /// The copies of each warp that aren't done.

@@ -18,6 +18,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod warp;
+mod warpgroup;
 
 pub(crate) use access::lanes;
 pub(crate) use fault::Fault;

@@ -37,9 +37,9 @@ const N: usize = 8;
 const MOST_K: usize = 16;
 
 /// The bits of a tf32 register that count.
-const TF32: u32 = !0x1fff;
+pub(super) const TF32: u32 = !0x1fff;
 /// The NaN that a product gives.
-const NAN: f32 = f32::from_bits(0x7fff_ffff);
+pub(super) const NAN: f32 = f32::from_bits(0x7fff_ffff);
 
 /// Factors and sums as matrices, row by row.
 struct Matrices {

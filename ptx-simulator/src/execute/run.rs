@@ -154,7 +154,10 @@ impl<'a, W: Watch> Executor<'a, W> {
                     match self.run_warp(&mut block.warps[index], &mut block.coordination)? {
                         Stop::BarrierComplete(number) => {
                             stalled = false;
-                            if W::ACTIVE {
+                            if number >= BARRIERS {
+                                let first = ((number - BARRIERS) * WarpgroupProduct::WARPS) as usize;
+                                self.warpgroup_product(&block.warps[first..first + WarpgroupProduct::WARPS as usize])?;
+                            } else if W::ACTIVE {
                                 self.watch.observer().barrier_completes(block.index, number);
                             }
                             block.release(number);
@@ -251,6 +254,18 @@ impl<'a, W: Watch> Executor<'a, W> {
         let others = others.join(", ");
         let kind = match (mbarrier, state) {
             (Some(address), _) => self.mbarrier_deadlock(address, others, &block.coordination),
+            (None, State::AtBarrier { number: BARRIERS.., .. }) => {
+                // Threads of the warpgroup wait one warp at a time.
+                let there = |other: &&Warp| {
+                    other.index / WarpgroupProduct::WARPS == warp.index / WarpgroupProduct::WARPS
+                        && other
+                            .groups
+                            .iter()
+                            .any(|group| matches!(group.state, State::AtBarrier { number: BARRIERS.., .. }))
+                };
+                let arrived = block.warps.iter().filter(there).count() as u32;
+                LaunchErrorKind::DivergentWarpgroup { arrived, others }
+            }
             (None, State::AtBarrier { number, .. }) => {
                 let barrier = block.coordination.barriers[number as usize];
                 LaunchErrorKind::DivergentBarrier {
@@ -577,6 +592,21 @@ impl<'a, W: Watch> Executor<'a, W> {
                     self.matrix_product(warp, product);
                     pc += 1;
                 }
+                Operation::WarpgroupProduct(_) => {
+                    warp.executed += u64::from(pc + 1 - start);
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        return Ok(Stop::Reschedule);
+                    }
+                    let complete = self.arrive_at_warpgroup(warp, index, pc, coordination)?;
+                    return Ok(complete.map_or(Stop::Reschedule, Stop::BarrierComplete));
+                }
+                Operation::WarpgroupStep(_) => {
+                    if !self.gather_warp(warp, index, pc, active)? {
+                        warp.executed += u64::from(pc + 1 - start);
+                        return Ok(Stop::Reschedule);
+                    }
+                    pc += 1;
+                }
                 Operation::Atomic(atomic) => {
                     self.atomic(warp, pc, atomic, active)?;
                     pc += 1;
@@ -667,7 +697,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     unsafe { write_lanes(rows, *destination, active, |_| active) };
                     pc += 1;
                 }
-                Operation::Nothing => pc += 1,
+                Operation::Nothing | Operation::ProxyFence => pc += 1,
                 Operation::Trap => return self.fault(warp, active, pc, LaunchErrorKind::Trap),
                 Operation::AssertionFailed { parameters } => {
                     let message = self.assertion(warp, *parameters, active);

@@ -98,8 +98,21 @@ pub struct AsyncCopy<'a> {
     pub bytes: u32,
     /// The copies go past L1 (`.cg`).
     pub bypasses_l1: bool,
-    /// The instruction says how many bytes are read, or whether any are.
-    pub sized: bool,
+    /// How the instruction says what is read, which its cost depends on.
+    pub size: SourceSize,
+}
+
+/// How an asynchronous copy says how many bytes it reads; the others that it writes are zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceSize {
+    /// Not at all: it reads as many as it writes.
+    #[default]
+    Whole,
+    /// A predicate says for each lane whether it reads all or nothing: an ignored source, or a size that the code
+    /// selects from 0 and all.
+    AllOrNothing,
+    /// A number, of which nothing is known before the kernel runs.
+    Number,
 }
 
 impl<'a> AsyncCopy<'a> {
@@ -216,6 +229,16 @@ impl MatrixAccess<'_> {
     }
 }
 
+/// A matrix product of a warpgroup, four warps whose first is a multiple of four: `wgmma.mma_async`. It reads shared memory
+/// through the async proxy, and is done when its warps have waited for it.
+#[derive(Clone, Copy, Debug)]
+pub struct WarpgroupProduct<'a> {
+    /// Addresses of the 16-byte chunks of A that are read: a quarter for each warp in order. None if A is in registers.
+    pub a: &'a [u64],
+    /// Those of B, which all warps read.
+    pub b: &'a [u64],
+}
+
 /// What happens to an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MbarrierEvent {
@@ -280,6 +303,10 @@ pub trait Observer {
     fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {
         matrices.by_lanes(|access| self.access(place, access));
     }
+
+    /// A warpgroup begins a product; the place names its first warp. Fences, commits and waits of products are
+    /// [`instruction`](Observer::instruction)s.
+    fn warpgroup_product(&mut self, _place: Place, _product: WarpgroupProduct<'_>) {}
 
     /// The lanes of a warp arrive at a barrier of the block.
     fn barrier_arrives(&mut self, _place: Place, _barrier: u32, _lanes: u32) {}

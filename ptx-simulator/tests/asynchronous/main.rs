@@ -8,6 +8,7 @@ mod bulk_copies;
 mod copies;
 mod mbarriers;
 mod pipeline;
+mod warpgroup_products;
 
 use ptx_simulator::{Argument, LaunchError, Simulator};
 use support::{Machine, Shape, kernel_with_body, load};

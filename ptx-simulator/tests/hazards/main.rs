@@ -7,6 +7,7 @@ mod all_pairs;
 mod arrays;
 mod barriers;
 mod between_blocks;
+mod bulk_copies;
 mod copies;
 mod faults;
 mod matrices;
@@ -14,6 +15,7 @@ mod mbarriers;
 mod seam;
 mod shared_memory;
 mod unwritten;
+mod warpgroups;
 
 use ptx_simulator::observe::hazards::{Finding, FindingKind, Hazards};
 use ptx_simulator::{Argument, DevicePointer, LaunchConfig, LaunchError, Module, Simulator};

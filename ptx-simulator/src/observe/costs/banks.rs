@@ -51,7 +51,8 @@ use crate::observe::{Access, MatrixAccess};
 
 const BANKS: u64 = 32;
 const WORD: u64 = 4;
-const ROW: u64 = BANKS * WORD;
+/// Bytes of a row of all banks.
+pub(super) const ROW: u64 = BANKS * WORD;
 
 /// The wavefronts that an access to shared memory takes.
 pub fn wavefronts(access: &Access<'_>) -> u32 {

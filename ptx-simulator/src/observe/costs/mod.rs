@@ -9,6 +9,12 @@
 //! - a multiplication and an addition without a rounding modifier (`mul.f32`, `add.f32`) may be fused;
 //! - a loop that the assembler unrolls may leave out what it finds to be done twice.
 //!
+//! # Bulk copies and products of warpgroups
+//! A bulk load counts among the copies, on both sides; a bulk store among the copies on the side of shared memory and among
+//! the stores to global memory. Shared memory takes a wavefront for each 128 bytes, since a swizzle leaves whole lines
+//! whole; global memory counts each sector once for a copy. What a product of a warpgroup reads of shared memory isn't
+//! counted: it takes no way that others take. These counts were not compared with the hardware's.
+//!
 //! # The same counts from the hardware
 //!
 //! | here | ncu |
@@ -48,9 +54,9 @@ pub mod sectors;
 
 use std::ops::AddAssign;
 
-use super::{Access, AsyncCopy, MatrixAccess, Observer, Place};
+use super::{Access, AsyncCopy, BulkCopy, BulkDirection, MatrixAccess, Observer, Place};
 use crate::decode::Module;
-use crate::decode::program::AddressSpace;
+use crate::decode::program::{AddressSpace, WarpgroupProduct};
 use crate::error::{AccessKind, MemorySpace, SourceLocation};
 use crate::execute::lanes;
 
@@ -82,9 +88,9 @@ pub struct Counts {
     pub warp_fma: u64,
     /// f32 fused multiply-adds, per thread.
     pub thread_fma: u64,
-    /// Matrix products on tensor cores (`mma`), per warp.
+    /// Matrix products on tensor cores (`mma`, `wgmma`), per warp.
     pub warp_mma: u64,
-    /// Multiply-adds of matrix products, 2,048 for 16 x 8 x 16.
+    /// Multiply-adds of matrix products, 2,048 for 16 x 8 x 16. Of a warpgroup's product each warp counts a quarter.
     pub mma_multiply_adds: u64,
     /// Arrivals of warps at barriers of the block.
     pub barriers: u64,
@@ -273,18 +279,20 @@ fn is_fma(mnemonic: &str) -> bool {
     (mnemonic.starts_with("fma.") || mnemonic.starts_with("mad.")) && mnemonic.ends_with(".f32")
 }
 
-/// The multiply-adds of a matrix product, by its shape `m16n8k16`; 0 if it's none.
+/// The multiply-adds of a warp's part of a matrix product, by the product's shape `m16n8k16`; 0 if it's none.
 fn multiply_adds_of_mma(mnemonic: &str) -> u64 {
     let mut words = mnemonic.split('.');
-    if words.next() != Some("mma") {
-        return 0;
-    }
+    let warps = match words.next() {
+        Some("mma") => 1,
+        Some("wgmma") => u64::from(WarpgroupProduct::WARPS),
+        _ => return 0,
+    };
     let shape = |word: &str| {
         let (m, rest) = word.strip_prefix('m')?.split_once('n')?;
         let (n, k) = rest.split_once('k')?;
         Some(m.parse::<u64>().ok()? * n.parse::<u64>().ok()? * k.parse::<u64>().ok()?)
     };
-    words.find_map(shape).unwrap_or(0)
+    words.find_map(shape).unwrap_or(0) / warps
 }
 
 /// The lanes of an access to global memory that aren't at constants.
@@ -352,6 +360,30 @@ impl Observer for Costs {
         // Not as wide as what is written, where some of it is zeros.
         let short = |lane: usize| u64::from(copy.bytes) - u64::from(copy.source_bytes[lane]);
         counts.global_copies.bytes -= lanes(copy.readable).map(short).sum::<u64>();
+    }
+
+    fn bulk_copy_begins(&mut self, place: Place, copy: BulkCopy<'_>) {
+        let Some(entry) = self.entries.get_mut(place.instruction as usize) else { return };
+        let counts = &mut entry.counts;
+        let global = match copy.direction {
+            BulkDirection::Load => &mut counts.global_copies,
+            BulkDirection::Store => &mut counts.global_stores,
+        };
+        let moved = || copy.pieces.iter().filter_map(|piece| Some((piece.global?, u64::from(piece.bytes))));
+        let mut sectors: Vec<u64> = moved()
+            .flat_map(|(address, bytes)| {
+                address / sectors::SECTOR_BYTES..(address + bytes).div_ceil(sectors::SECTOR_BYTES)
+            })
+            .collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        let bytes: u64 = moved().map(|(_, bytes)| bytes).sum();
+        let ideal = bytes.div_ceil(sectors::SECTOR_BYTES);
+        *global += Traffic { requests: u64::from(bytes > 0), units: sectors.len() as u64, ideal, bytes };
+        let bytes: u64 = copy.pieces.iter().map(|piece| u64::from(piece.bytes)).sum();
+        let wavefronts = bytes.div_ceil(banks::ROW);
+        let requests = u64::from(bytes > 0);
+        counts.shared_copies += Traffic { requests, units: wavefronts, ideal: wavefronts, bytes };
     }
 
     fn matrices(&mut self, place: Place, matrices: MatrixAccess<'_>) {

@@ -254,6 +254,18 @@ pub struct Clocks {
     joined: Option<[Row; 3]>,
     /// The last wait for copies of each thread: instruction and position; none before the first of the block.
     waits: Vec<(u32, u32)>,
+    /// What each thread's last fence between proxies came after; none before the first of the block.
+    proxy_fences: Vec<Option<ProxyFence>>,
+}
+
+/// What a thread's fence between proxies came after.
+#[derive(Clone, Debug)]
+struct ProxyFence {
+    /// Position of the thread.
+    own: u32,
+    /// What it knew of others.
+    base: u32,
+    row: Option<Row>,
 }
 
 /// Those who have arrived at an mbarrier.
@@ -307,6 +319,7 @@ impl Clocks {
             promises: Vec::new(),
             joined: None,
             waits: Vec::new(),
+            proxy_fences: Vec::new(),
         }
     }
 
@@ -325,6 +338,7 @@ impl Clocks {
         self.promises.clear();
         self.joined = None;
         self.waits.clear();
+        self.proxy_fences.clear();
     }
 
     /// The thread of this block that a stamp is of.
@@ -560,22 +574,7 @@ impl Clocks {
         let Some(Complete { row, known, position }) = self.mbarriers[index].complete.clone() else { return };
         let thread = thread as usize;
         self.positions[thread] = self.positions[thread].max(position);
-        if let Some(own) = self.rows.get(thread) {
-            let joined = match own {
-                None => row,
-                Some(own) => match &self.joined {
-                    // The lanes of a warp mostly knew the same.
-                    Some([one, other, both]) if Rc::ptr_eq(one, own) && Rc::ptr_eq(other, &row) => both.clone(),
-                    _ => {
-                        let both = union(own, &row);
-                        self.joined = Some([own.clone(), row, both.clone()]);
-                        both
-                    }
-                },
-            };
-            self.rows[thread] = Some(joined);
-            self.any_rows = true;
-        }
+        self.learn_row(thread, row);
         if !self.fenced.is_empty() {
             let mut all = known;
             self.gather_fences(&mut all, thread as u32);
@@ -584,6 +583,56 @@ impl Clocks {
             all.acquired = acquired;
             self.fenced[thread] = all;
         }
+    }
+
+    /// A thread comes to know what a row says.
+    fn learn_row(&mut self, thread: usize, row: Row) {
+        let Some(own) = self.rows.get(thread) else { return };
+        let joined = match own {
+            None => row,
+            Some(own) => match &self.joined {
+                // The lanes of a warp mostly knew the same.
+                Some([one, other, both]) if Rc::ptr_eq(one, own) && Rc::ptr_eq(other, &row) => both.clone(),
+                _ => {
+                    let both = union(own, &row);
+                    self.joined = Some([own.clone(), row, both.clone()]);
+                    both
+                }
+            },
+        };
+        self.rows[thread] = Some(joined);
+        self.any_rows = true;
+    }
+
+    /// Some threads come to know what another one did up to a position.
+    pub fn learn_position(&mut self, threads: std::ops::Range<u32>, other: u32, position: u32) {
+        let mut row = vec![0; self.threads as usize];
+        row[other as usize] = position;
+        let row = Rc::new(row);
+        threads.for_each(|thread| self.learn_row(thread as usize, row.clone()));
+    }
+
+    // ---- proxies ------------------------------------------------------------------------------------------
+
+    /// A thread executes a fence between its own accesses and those of the async proxy.
+    pub fn proxy_fence(&mut self, thread: u32) {
+        self.proxy_fences.resize(self.threads as usize, None);
+        let thread = thread as usize;
+        let row = self.rows.get(thread).cloned().flatten();
+        self.proxy_fences[thread] = Some(ProxyFence { own: self.positions[thread], base: self.base, row });
+    }
+
+    /// Whether there's a fence between proxies between an access of a thread of this block and what the async proxy does
+    /// for `thread` now: one of the accessing thread after its access, or one of `thread` after it knew of the access.
+    pub fn is_proxy_fenced(&self, stamp: Stamp, thread: u32) -> bool {
+        let fence = |thread: u32| self.proxy_fences.get(thread as usize).and_then(Option::as_ref);
+        let Some(other) = self.thread_of(stamp) else { return true };
+        if fence(other).is_some_and(|fence| stamp.position <= fence.own) {
+            return true;
+        }
+        fence(thread).is_some_and(|ProxyFence { base, row, .. }| {
+            stamp.position <= *base || row.as_ref().is_some_and(|row| stamp.position <= row[other as usize])
+        })
     }
 
     // ---- copies -------------------------------------------------------------------------------------------

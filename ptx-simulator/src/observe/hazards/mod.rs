@@ -46,10 +46,14 @@ mod findings;
 mod quick;
 mod shadow;
 mod table;
+mod warpgroups;
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use super::{Access, AsyncCopy, GlobalRange, MbarrierEvent, Observer, Place};
+use super::{
+    Access, AsyncCopy, BulkCopy, BulkDirection, GlobalRange, MbarrierEvent, Observer, Place, WarpgroupProduct,
+};
 use crate::decode::Module;
 use crate::decode::program::Scope;
 use crate::error::{AccessKind, LaunchError, LaunchErrorKind, MemorySpace, SourceLocation};
@@ -57,8 +61,10 @@ use crate::memory::CONSTANT_WINDOW;
 use crate::simulator::{DevicePointer, LaunchConfig};
 use clocks::{Clocks, Published, Stamp};
 use findings::Findings;
-use shadow::{Cursor, Keep, Key, Racing, Shadow, Unwritten};
+use shadow::{Cursor, Keep, Key, Proxy, Racing, Shadow, Unwritten};
+pub use table::Agent;
 use table::{Between, Info, NOWHERE, Step, Table};
+use warpgroups::{Mistake, Product, Warpgroups};
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +82,13 @@ pub enum FindingKind {
     OutsideArray,
     /// An asynchronous copy under way when its thread exits: nobody has waited for it.
     CopyNeverAwaited,
+    /// A bulk copy or a product of a warpgroup reads what a thread wrote, and no fence between the proxies
+    /// (`fence.proxy.async`) makes it see that.
+    MissingProxyFence,
+    /// A product of a warpgroup uses registers that were written otherwise, without a `wgmma.fence` in between.
+    MissingWarpgroupFence,
+    /// A register is used that a product of a warpgroup may still write: its group isn't waited for.
+    ProductNotAwaited,
     /// Threads of a block arrive at different barrier instructions for the same barrier.
     DifferentBarriers,
     /// Anything for which a launch without an observer stops: accesses outside every allocation, misaligned ones,
@@ -94,18 +107,21 @@ pub struct Incident {
     pub source: Option<SourceLocation>,
     /// The line in the PTX text.
     pub ptx_line: u32,
-    /// How far it is, if it's an asynchronous copy.
+    /// Who accesses memory for the thread.
+    pub agent: Agent,
+    /// How far it is, if it's asynchronous: a copy, or a product of a warpgroup.
     pub copy: Option<CopyState>,
 }
 
 impl Incident {
-    /// Whether it's an asynchronous copy that its thread hasn't waited for.
+    /// Whether it's something asynchronous that its thread hasn't waited for.
     fn is_under_way(&self) -> bool {
         matches!(self.copy, Some(CopyState::UnderWay { .. }))
     }
 }
 
-/// How far an asynchronous copy is when something else touches its bytes.
+/// How far an asynchronous copy, or a product of a warpgroup, is when something else touches its bytes. A bulk load is
+/// under way until somebody asks the mbarrier that counts its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "state", rename_all = "kebab-case"))]
@@ -204,6 +220,7 @@ struct Block {
     running: bool,
     clocks: Clocks,
     shared: Shadow,
+    warpgroups: Warpgroups,
 }
 
 impl Hazards {
@@ -327,6 +344,64 @@ impl Hazards {
         }
     }
 
+    /// Takes note of what an instruction of a warp means for the products of its warpgroup.
+    fn note_registers(&mut self, place: Place, step: Step) {
+        self.enter(place.block);
+        let Hazards { launch, block: Block { clocks, shared, warpgroups, .. }, findings, .. } = self;
+        let (table, first_thread) = (&launch.table, place.warp * 32);
+        let actor = clocks.first_actor.wrapping_add(first_thread);
+        let incident = |instruction: u32| launch.incident(actor, instruction);
+        let line = |instruction: u32| table.instructions[instruction as usize].line;
+        let mut mistake = |mistake: Mistake| {
+            let (kind, first, second) = match mistake {
+                Mistake::NotAwaited { product, user } => (FindingKind::ProductNotAwaited, product, Some(user)),
+                Mistake::NotFenced { product, writer: Some(writer) } => {
+                    (FindingKind::MissingWarpgroupFence, writer, Some(product))
+                }
+                Mistake::NotFenced { product, writer: None } => (FindingKind::MissingWarpgroupFence, product, None),
+            };
+            let lines = (line(first), second.map_or(NOWHERE, line));
+            findings.add(kind, lines, 1, true, |kind| Finding {
+                kind,
+                first: incident(first),
+                second: second.map(incident),
+                touched: None,
+                count: 0,
+            });
+        };
+        match step {
+            Step::Product => warpgroups.begins(place.warp, place.instruction, table, &mut mistake),
+            Step::Warpgroup(step) => {
+                if place.warp.is_multiple_of(crate::decode::program::WarpgroupProduct::WARPS)
+                    && matches!(step, crate::decode::program::WarpgroupStep::Wait(_))
+                {
+                    clocks.wait_for_copies(first_thread, place.instruction);
+                }
+                warpgroups.step(place.warp, step, table, |product| {
+                    end_product(clocks, shared, product);
+                    clocks.learn_position(first_thread..first_thread + 32, product.warp * 32, product.positions[1]);
+                });
+            }
+            _ => warpgroups.uses(place.warp, place.instruction, table, &mut mistake),
+        }
+    }
+
+    /// Takes note that a bulk copy is done on one side.
+    fn land_bulk(&mut self, place: Place, copy: BulkCopy<'_>, space: MemorySpace) {
+        let Hazards { block: Block { clocks, shared, .. }, global, .. } = self;
+        let actor = clocks.first_actor.wrapping_add(place.warp * 32 + copy.lane);
+        let key = bulk_key(place.instruction, copy.direction, space);
+        let shadow = if space == MemorySpace::Shared { shared } else { global };
+        let mut cursor = Cursor::NONE;
+        for piece in copy.pieces {
+            let address = if space == MemorySpace::Shared { Some(piece.shared) } else { piece.global };
+            let Some(address) = address.filter(|address| *address < CONSTANT_WINDOW) else { continue };
+            for (word, bytes) in words_of(address, piece.bytes) {
+                shadow.land(clocks, &mut cursor, actor, word, Key { bytes, ..key });
+            }
+        }
+    }
+
     /// The way in which the accesses of a kernel are kept.
     fn keep(&self) -> Keep {
         match (self.launch.table.fences, self.launch.table.partial) {
@@ -391,6 +466,7 @@ impl Block {
             running: false,
             clocks: Clocks::new(threads, table.partial, table.fences),
             shared: Shadow::new(true, table.instructions.len()),
+            warpgroups: Warpgroups::default(),
         }
     }
 }
@@ -419,13 +495,14 @@ impl Launch {
             thread: place(thread, self.shape),
             source: info.source.clone(),
             ptx_line: info.ptx_line,
+            agent: info.agent,
             copy: None,
         }
     }
 
-    /// How far a copy is; nothing of other accesses.
+    /// How far something asynchronous is; nothing of other accesses.
     fn copy_state(&self, clocks: &Clocks, access: Racing) -> Option<CopyState> {
-        if !self.table.instructions[access.key.instruction as usize].copies {
+        if self.table.instructions[access.key.instruction as usize].agent == Agent::Thread {
             return None;
         }
         let wait = clocks.last_wait(access.stamp);
@@ -485,10 +562,22 @@ fn add_race(
         (Some(_), _) => Between::Threads,
         (None, _) => Between::Blocks,
     };
-    let done = earlier.stamp.round().cmp(&stamp.round());
-    // A copy that began before for sure, only isn't done.
-    let began = earlier.stamp.is_in_flight()
-        && (earlier.stamp.actor == stamp.actor || clocks.is_before(earlier.stamp.begun(), access.thread));
+    let mut done = earlier.stamp.round().cmp(&stamp.round());
+    let loads = |key: Key| launch.table.instructions[key.instruction as usize].agent == Agent::BulkLoad;
+    if done.is_eq() && loads(earlier.key) != loads(key) {
+        // Who loads in bulk does so for others, which is in other branches of the code.
+        done = if loads(earlier.key) { Ordering::Less } else { Ordering::Greater };
+    }
+    // A copy that began before for sure, only isn't done. A product that is done for those who waited began just before.
+    let product = launch.table.instructions[earlier.key.instruction as usize].agent == Agent::WarpgroupProduct;
+    let begun = earlier.stamp.begun();
+    let begun = if product && begun == earlier.stamp {
+        Stamp { position: begun.position.saturating_sub(1), ..begun }
+    } else {
+        begun
+    };
+    let began = (product || earlier.stamp.is_in_flight())
+        && (earlier.stamp.actor == stamp.actor || clocks.is_before(begun, access.thread));
     let in_order = began || launch.table.comes_first(earlier.key.instruction, key.instruction, between, done);
     let now = Racing { key, stamp };
     let (first, second) = if in_order { (earlier, now) } else { (now, earlier) };
@@ -529,10 +618,60 @@ fn add_race(
     });
 }
 
+/// Takes note that a product has read shared memory, if it's the first who waited for it.
+fn end_product(clocks: &Clocks, shared: &mut Shadow, product: &Product) {
+    if !product.is_under_way() {
+        return;
+    }
+    let Product { instruction, positions: [begun, done], .. } = *product;
+    let actor = clocks.first_actor.wrapping_add(product.warp * 32);
+    let key = Key { instruction, bytes: 0xf, strength: 0, reads: true, writes: false, proxy: Proxy::Async };
+    let mut cursor = Cursor::NONE;
+    for word in product.chunks.iter().flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
+        shared.land_as(&mut cursor, actor, word, key, |stamp| match stamp.begun().position == begun {
+            true => Stamp { position: done, ..stamp },
+            // A later one that isn't done.
+            false => stamp,
+        });
+    }
+}
+
 /// How the reads and the writes of copies are kept.
 fn copy_keys(instruction: u32) -> [Key; 2] {
-    let key = Key { instruction, bytes: 0, strength: 0, reads: true, writes: false };
+    let key = Key { instruction, bytes: 0, strength: 0, reads: true, writes: false, proxy: Proxy::Generic };
     [key, Key { reads: false, writes: true, ..key }]
+}
+
+/// How the accesses of a bulk copy on one side are kept.
+fn bulk_key(instruction: u32, direction: BulkDirection, space: MemorySpace) -> Key {
+    let writes = (direction == BulkDirection::Load) == (space == MemorySpace::Shared);
+    Key { instruction, bytes: 0, strength: 0, reads: !writes, writes, proxy: Proxy::Async }
+}
+
+/// The words that some bytes are in, and which of each word's bytes they are.
+fn words_of(address: u64, bytes: u32) -> impl Iterator<Item = (u64, u8)> {
+    let end = address + u64::from(bytes);
+    (address / 4..end.div_ceil(4)).map(move |word| {
+        let (from, to) = (address.max(word * 4) - word * 4, end.min(word * 4 + 4) - word * 4);
+        (word, ((1u32 << to) - (1 << from)) as u8)
+    })
+}
+
+/// Adds what an access of the async proxy reads that a thread wrote without a fence after it.
+#[cold]
+fn add_unfenced(launch: &Launch, findings: &mut Findings, writer: Racing, access: &shadow::Access) {
+    let lines = [writer.key, access.key].map(|key| launch.table.instructions[key.instruction as usize].line);
+    findings.add(FindingKind::MissingProxyFence, (lines[0], lines[1]), 1, true, |kind| {
+        let bytes = writer.key.bytes & access.key.bytes;
+        let address = access.word * 4 + u64::from(bytes.trailing_zeros());
+        Finding {
+            kind,
+            first: launch.incident(writer.stamp.actor, writer.key.instruction),
+            second: Some(launch.incident(access.stamp.actor, access.key.instruction)),
+            touched: Some(launch.touched(MemorySpace::Shared, address, bytes.count_ones(), writer.key.instruction)),
+            count: 0,
+        }
+    });
 }
 
 /// Whether an access isn't inside an array.
@@ -572,6 +711,7 @@ impl Observer for Hazards {
         self.block.running = true;
         self.block.clocks.restart(block);
         self.block.shared.restart();
+        self.block.warpgroups.restart();
     }
 
     fn block_ends(&mut self, block: u64) {
@@ -582,8 +722,16 @@ impl Observer for Hazards {
 
     #[inline(always)]
     fn instruction(&mut self, place: Place, lanes: u32) {
-        match self.launch.table.steps[place.instruction as usize] {
-            Step::None => {}
+        let step = self.launch.table.steps[place.instruction as usize];
+        if !self.launch.table.uses.is_empty() {
+            self.note_registers(place, step);
+        }
+        match step {
+            Step::None | Step::Product | Step::Warpgroup(_) => {}
+            Step::ProxyFence => {
+                self.enter(place.block);
+                lanes_of(lanes).for_each(|lane| self.block.clocks.proxy_fence(place.warp * 32 + lane));
+            }
             Step::Back => {
                 self.enter(place.block);
                 self.block.clocks.next_round(place.warp, lanes);
@@ -609,7 +757,8 @@ impl Observer for Hazards {
         let Info { semantics, .. } = self.launch.table.instructions[place.instruction as usize];
         let bounds = self.bounds(place.instruction).filter(|_| shared);
         let (reads, writes) = (access.kind != AccessKind::Write, access.kind != AccessKind::Read);
-        let key = Key { instruction: place.instruction, bytes: 0, strength: semantics.scope as u8, reads, writes };
+        let strength = semantics.scope as u8;
+        let key = Key { instruction: place.instruction, bytes: 0, strength, reads, writes, proxy: Proxy::Generic };
         let keep = self.keep();
         let bytes = u64::from(access.bytes);
         let mut cursor = Cursor::NONE;
@@ -743,6 +892,136 @@ impl Observer for Hazards {
         }
     }
 
+    fn bulk_copy_begins(&mut self, place: Place, copy: BulkCopy<'_>) {
+        self.enter(place.block);
+        let keep = self.keep();
+        let thread = place.warp * 32 + copy.lane;
+        let clocks = &mut self.block.clocks;
+        clocks.positions[thread as usize] += 1;
+        let position = clocks.positions[thread as usize];
+        let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position }.in_flight();
+        if let Some((start, length)) = self.bounds(place.instruction) {
+            let outside = copy.pieces.iter().find(|piece| is_outside(piece.shared, piece.bytes.into(), start, length));
+            if let Some(piece) = outside {
+                let lane = Lane { thread, stamp, shared: true, outside: true };
+                self.outside(lane, place.instruction, piece.shared, piece.bytes);
+            }
+        }
+        let Hazards { launch, block: Block { clocks, shared, .. }, global, findings, .. } = self;
+        let mut cursors = [Cursor::NONE; 2];
+        let key = bulk_key(place.instruction, copy.direction, MemorySpace::Shared);
+        for (word, bytes) in copy.pieces.iter().flat_map(|piece| words_of(piece.shared, piece.bytes)) {
+            let access = shadow::Access { thread, stamp, word, key: Key { bytes, ..key }, outside: false };
+            let mut race = |racing: Racing| {
+                add_race(launch, clocks, &mut *findings, racing, &access, MemorySpace::Shared);
+            };
+            if copy.direction == BulkDirection::Load {
+                shared.access(clocks, &mut cursors[0], &access, keep, &mut race);
+                continue;
+            }
+            let mut writer = None;
+            shared.peek(clocks, &mut cursors[0], &access, &mut race, &mut |racing| writer = Some(racing));
+            shared.note(clocks, &mut cursors[0], &access, keep);
+            if let Some(writer) = writer {
+                add_unfenced(launch, findings, writer, &access);
+            }
+        }
+        let key = bulk_key(place.instruction, copy.direction, MemorySpace::Global);
+        let pieces = copy.pieces.iter().filter_map(|piece| Some((piece.global?, piece.bytes)));
+        for (word, bytes) in
+            pieces.filter(|piece| piece.0 < CONSTANT_WINDOW).flat_map(|piece| words_of(piece.0, piece.1))
+        {
+            let access = shadow::Access { thread, stamp, word, key: Key { bytes, ..key }, outside: false };
+            global.access(clocks, &mut cursors[1], &access, keep, &mut |racing| {
+                add_race(launch, clocks, findings, racing, &access, MemorySpace::Global);
+            });
+        }
+    }
+
+    fn bulk_stores_awaited(&mut self, place: Place, lanes: u32) {
+        self.copies_awaited(place, lanes);
+    }
+
+    fn bulk_store_has_read(&mut self, place: Place, copy: BulkCopy<'_>) {
+        self.enter(place.block);
+        self.land_bulk(place, copy, MemorySpace::Shared);
+    }
+
+    fn bulk_copy_completes(&mut self, place: Place, copy: BulkCopy<'_>) {
+        self.enter(place.block);
+        if copy.direction == BulkDirection::Load {
+            self.land_bulk(place, copy, MemorySpace::Shared);
+        }
+        self.land_bulk(place, copy, MemorySpace::Global);
+    }
+
+    fn bulk_copy_abandoned(&mut self, place: Place, copy: BulkCopy<'_>) {
+        self.enter(place.block);
+        let actor = self.block.clocks.first_actor.wrapping_add(place.warp * 32 + copy.lane);
+        let lines = (self.launch.table.instructions[place.instruction as usize].line, NOWHERE);
+        let address = copy.pieces.iter().map(|piece| piece.shared).min().unwrap_or(0);
+        let bytes: u32 = copy.pieces.iter().map(|piece| piece.bytes).sum();
+        self.findings.add(FindingKind::CopyNeverAwaited, lines, u64::from(bytes / 4), true, |kind| Finding {
+            kind,
+            first: Incident {
+                copy: Some(CopyState::UnderWay { left_open_at: None }),
+                ..self.launch.incident(actor, place.instruction)
+            },
+            second: None,
+            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, place.instruction)),
+            count: 0,
+        });
+    }
+
+    fn warpgroup_product(&mut self, place: Place, product: WarpgroupProduct<'_>) {
+        self.enter(place.block);
+        let keep = self.keep();
+        let Hazards { launch, block: Block { clocks, shared, warpgroups, .. }, findings, .. } = self;
+        // All of it counts as done by the warpgroup's first thread, and each warp must know what it reads.
+        let leader = place.warp * 32;
+        let position = clocks.positions[leader as usize] + 1;
+        clocks.positions[leader as usize] = position + 1;
+        let stamp = Stamp { actor: clocks.first_actor.wrapping_add(leader), position }.in_flight();
+        let key = Key {
+            instruction: place.instruction,
+            bytes: 0xf,
+            strength: 0,
+            reads: true,
+            writes: false,
+            proxy: Proxy::Async,
+        };
+        let mut cursor = Cursor::NONE;
+        let warps = crate::decode::program::WarpgroupProduct::WARPS;
+        for warp in 0..warps {
+            let thread = leader + 32 * warp;
+            let own =
+                Stamp { actor: clocks.first_actor.wrapping_add(thread), position: clocks.positions[thread as usize] };
+            let quarter = product.a.len() / warps as usize;
+            let of_a = &product.a[quarter * warp as usize..quarter * (warp as usize + 1)];
+            for word in of_a.iter().chain(product.b).flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
+                let access = shadow::Access { thread, stamp: own.in_flight(), word, key, outside: false };
+                let mut writer = None;
+                let mut race = |racing: Racing| {
+                    add_race(launch, clocks, &mut *findings, racing, &access, MemorySpace::Shared);
+                };
+                shared.peek(clocks, &mut cursor, &access, &mut race, &mut |racing| writer = Some(racing));
+                if let Some(writer) = writer {
+                    add_unfenced(launch, findings, writer, &access);
+                }
+            }
+        }
+        let mut chunks = [product.a, product.b].concat();
+        chunks.sort_unstable();
+        chunks.dedup();
+        for word in chunks.iter().flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
+            let access = shadow::Access { thread: leader, stamp, word, key, outside: false };
+            shared.note(clocks, &mut cursor, &access, keep);
+        }
+        warpgroups.reads(place.warp, place.instruction, chunks, [position, position + 1]);
+        // The warps have come to it together: whoever any of them tells knows that it has begun.
+        clocks.learn_position(leader..leader + 32 * warps, leader, position);
+    }
+
     fn mbarrier(&mut self, place: Place, lane: u32, address: u64, event: MbarrierEvent) {
         self.enter(place.block);
         let thread = place.warp * 32 + lane;
@@ -764,7 +1043,8 @@ impl Observer for Hazards {
             let position = clocks.positions[thread as usize];
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position };
             let lane = Lane { thread, stamp, shared: true, outside: false };
-            let key = Key { instruction: place.instruction, bytes: 0, strength: scope as u8, reads, writes };
+            let strength = scope as u8;
+            let key = Key { instruction: place.instruction, bytes: 0, strength, reads, writes, proxy: Proxy::Generic };
             self.lane_access(lane, &mut Cursor::NONE.clone(), address, 8, key, keep);
         }
         let clocks = &mut self.block.clocks;
@@ -843,6 +1123,7 @@ impl Observer for Hazards {
                 thread: error.thread,
                 source: error.source.as_deref().cloned(),
                 ptx_line: error.ptx_line,
+                agent: info.agent,
                 copy: None,
             },
             second: None,

@@ -47,6 +47,17 @@ pub struct Key {
     pub strength: u8,
     pub reads: bool,
     pub writes: bool,
+    pub proxy: Proxy,
+}
+
+/// The way that an access takes to memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// That of ordinary accesses.
+    #[default]
+    Generic,
+    /// That of bulk copies and warpgroups' products.
+    Async,
 }
 
 /// An access of a thread to bytes of one word.
@@ -323,9 +334,55 @@ impl Shadow {
         page.classes[cursor.class as usize].note(clocks, access.thread, access.stamp, index, keep);
     }
 
+    /// Looks for what a read of several warps races with, and for unfenced writes, of which the last one is given to
+    /// `unfenced`; takes no note of it.
+    pub fn peek(
+        &mut self,
+        clocks: &Clocks,
+        cursor: &mut Cursor,
+        access: &Access,
+        racing: &mut dyn FnMut(Racing),
+        unfenced: &mut dyn FnMut(Racing),
+    ) {
+        let key = access.key;
+        let number = access.word / PAGE_WORDS as u64;
+        if cursor.number != number || cursor.bytes != key.bytes {
+            *cursor = self.find(number, key);
+        }
+        self.look(clocks, *cursor, access, racing);
+        let page = &self.pages[cursor.page as usize];
+        for class in page.classes.iter().filter(|class| class.key.writes && class.key.bytes & key.bytes != 0) {
+            if class.key.proxy == Proxy::Async {
+                continue;
+            }
+            let slot = &class.slots[access.word as usize % PAGE_WORDS];
+            for stamp in [slot.first, slot.second] {
+                if stamp.actor != 0 && !clocks.is_proxy_fenced(stamp, access.thread) {
+                    unfenced(Racing { key: class.key, stamp });
+                }
+            }
+        }
+    }
+
+    /// Takes note of an access that was looked at.
+    pub fn note(&mut self, clocks: &Clocks, cursor: &mut Cursor, access: &Access, keep: Keep) {
+        let number = access.word / PAGE_WORDS as u64;
+        if cursor.number != number || cursor.bytes != access.key.bytes {
+            *cursor = self.find(number, access.key);
+        }
+        let class = &mut self.pages[cursor.page as usize].classes[cursor.class as usize];
+        class.note(clocks, access.thread, access.stamp, access.word as usize % PAGE_WORDS, keep);
+    }
+
     /// Takes note that an asynchronous copy of a thread is done: what it did to a word counts as done now.
     #[inline(always)]
     pub fn land(&mut self, clocks: &Clocks, cursor: &mut Cursor, actor: u32, word: u64, key: Key) {
+        self.land_as(cursor, actor, word, key, |stamp| clocks.done(stamp));
+    }
+
+    /// The same, with the stamp that it has when it's done.
+    #[inline(always)]
+    pub fn land_as(&mut self, cursor: &mut Cursor, actor: u32, word: u64, key: Key, done: impl FnOnce(Stamp) -> Stamp) {
         let number = word / PAGE_WORDS as u64;
         if cursor.number != number || cursor.bytes != key.bytes {
             *cursor = self.find(number, key);
@@ -336,7 +393,7 @@ impl Shadow {
         let slot = &mut class.slots[index];
         let this = |stamp: &&mut Stamp| stamp.actor == actor && stamp.is_in_flight();
         if let Some(stamp) = [&mut slot.first, &mut slot.second].into_iter().find(this) {
-            *stamp = clocks.done(*stamp);
+            *stamp = done(*stamp);
             let position = stamp.position;
             if key.writes
                 && let Some(written_at) = &mut page.written_at

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use super::quick::QuickMap;
 use crate::decode::program::{
-    BarrierKind, Instruction, MatrixAccess, Mbarrier, MbarrierKind, NONE, Operation, Program, Semantics,
+    BarrierKind, BulkCopy, BulkDirection, Instruction, MatrixAccess, Mbarrier, MbarrierKind, NONE, Operation, Program,
+    Semantics, Uses, WarpgroupProduct, WarpgroupStep,
 };
 use crate::decode::{Module, SharedArray};
 use crate::error::{AccessKind, SourceLocation};
@@ -35,10 +36,34 @@ pub struct Info {
     pub access: AccessKind,
     pub semantics: Semantics,
     pub barrier: Option<BarrierInfo>,
-    /// It begins asynchronous copies.
-    pub copies: bool,
+    /// Who accesses memory for it.
+    pub agent: Agent,
     /// It uses an mbarrier.
     pub mbarrier: bool,
+}
+
+/// Who accesses memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Agent {
+    /// The thread itself.
+    #[default]
+    Thread,
+    /// An asynchronous copy of the thread (`cp.async`).
+    Copy,
+    /// A bulk copy of the thread from global to shared memory.
+    BulkLoad,
+    /// A bulk copy of the thread from shared to global memory.
+    BulkStore,
+    /// A matrix product of the thread's warpgroup (`wgmma`).
+    WarpgroupProduct,
+}
+
+impl Agent {
+    /// Whether it accesses shared memory through the async proxy.
+    pub fn is_async_proxy(self) -> bool {
+        matches!(self, Agent::BulkLoad | Agent::BulkStore | Agent::WarpgroupProduct)
+    }
 }
 
 /// What an instruction does that isn't an access or a barrier.
@@ -46,8 +71,12 @@ pub struct Info {
 pub enum Step {
     None,
     Fence,
+    ProxyFence,
     /// Back to the start of a loop.
     Back,
+    /// A product of a warpgroup.
+    Product,
+    Warpgroup(WarpgroupStep),
 }
 
 /// What may lie between two accesses and order them.
@@ -86,6 +115,12 @@ pub struct Table {
     pub partial: bool,
     /// The kernel has mbarriers.
     pub mbarriers: bool,
+    /// The rows that instructions use, if the kernel has products of warpgroups.
+    pub uses: Vec<Uses>,
+    /// Rows of C and of A of each product, by instruction.
+    pub factors: HashMap<u32, Vec<u32>>,
+    /// Rows that a warp has.
+    pub rows: usize,
     successors: Vec<Vec<u32>>,
     /// Whether an instruction ends what [`Between::Threads`] and [`Between::Lanes`] look at.
     cuts: Vec<(bool, bool)>,
@@ -126,12 +161,14 @@ impl Table {
             partial |= barrier.is_some_and(|barrier| barrier.counted);
             let mbarrier = matches!(instruction.operation, Operation::Mbarrier(_));
             mbarriers |= mbarrier;
-            partial |= mbarrier || matches!(instruction.operation, Operation::WarpBarrier { .. });
+            let product = matches!(instruction.operation, Operation::WarpgroupProduct(_));
+            partial |= mbarrier || product || matches!(instruction.operation, Operation::WarpBarrier { .. });
             let array = program.origins.get(index).copied().unwrap_or(NONE);
             let source = module.source(*place);
             let access = match instruction.operation {
                 Operation::Store(_)
                 | Operation::AsyncCopy(_)
+                | Operation::BulkCopy(BulkCopy { direction: BulkDirection::Load, .. })
                 | Operation::Matrices(MatrixAccess { stores: true, .. }) => AccessKind::Write,
                 Operation::Atomic(_) => AccessKind::Atomic,
                 Operation::Mbarrier(mbarrier) => match mbarrier.kind {
@@ -141,15 +178,24 @@ impl Table {
                 },
                 _ => AccessKind::Read,
             };
-            let copies = matches!(instruction.operation, Operation::AsyncCopy(_));
+            let agent = match &instruction.operation {
+                Operation::AsyncCopy(_) => Agent::Copy,
+                Operation::BulkCopy(BulkCopy { direction: BulkDirection::Load, .. }) => Agent::BulkLoad,
+                Operation::BulkCopy(BulkCopy { direction: BulkDirection::Store, .. }) => Agent::BulkStore,
+                Operation::WarpgroupProduct(_) => Agent::WarpgroupProduct,
+                _ => Agent::Thread,
+            };
             let ptx_line = place.ptx_line;
-            instructions.push(Info { ptx_line, source, line, array, access, semantics, barrier, copies, mbarrier });
+            instructions.push(Info { ptx_line, source, line, array, access, semantics, barrier, agent, mbarrier });
         }
         let step = |(index, instruction): (usize, &Instruction)| match instruction.operation {
             Operation::Branch { target } if target as usize <= index => {
                 if only_asks(&program.code[target as usize..index]) { Step::None } else { Step::Back }
             }
             Operation::Nothing if instructions[index].semantics.fence => Step::Fence,
+            Operation::ProxyFence => Step::ProxyFence,
+            Operation::WarpgroupProduct(_) => Step::Product,
+            Operation::WarpgroupStep(step) => Step::Warpgroup(step),
             _ => Step::None,
         };
         let steps = program.code.iter().enumerate().map(step).collect();
@@ -172,6 +218,10 @@ impl Table {
             };
             (block, block || matches!(instruction.operation, Operation::WarpBarrier { .. }))
         });
+        let factors = program.code.iter().zip(0..).filter_map(|(instruction, index)| match &instruction.operation {
+            Operation::WarpgroupProduct(product) => Some((index, factor_rows(program, product))),
+            _ => None,
+        });
         Table {
             cuts: cuts.collect(),
             instructions,
@@ -182,6 +232,9 @@ impl Table {
             fences,
             partial,
             mbarriers,
+            uses: program.uses.clone(),
+            factors: factors.collect(),
+            rows: program.rows as usize,
             successors,
             reached: QuickMap::default(),
             paths: QuickMap::default(),
@@ -257,6 +310,12 @@ impl Table {
     }
 }
 
+/// Rows of C and of A of a product.
+fn factor_rows(program: &Program, product: &WarpgroupProduct) -> Vec<u32> {
+    let [_, sums, of_a] = product.lists();
+    [&program.lists[sums], &program.lists[of_a]].concat()
+}
+
 /// Whether a loop does no more than to ask an mbarrier again: its rounds say nothing about how far the thread is.
 fn only_asks(code: &[Instruction]) -> bool {
     let does = |instruction: &Instruction| {
@@ -267,7 +326,9 @@ fn only_asks(code: &[Instruction]) -> bool {
                 | Operation::Store(_)
                 | Operation::Atomic(_)
                 | Operation::AsyncCopy(_)
+                | Operation::BulkCopy(_)
                 | Operation::Matrices(_)
+                | Operation::WarpgroupProduct(_)
         )
     };
     let asks = |instruction: &Instruction| match &instruction.operation {
