@@ -14,3 +14,5 @@ pub mod parts;
 pub mod pipelined;
 pub mod shape;
 pub mod split;
+
+pub use entries::{Family, FAMILIES};

@@ -4,11 +4,12 @@
 //! as a multiply-add rounds it. For tensor cores cut off what doesn't fit, and in long sums that adds up.
 
 use cuda_std::*;
+use kernel_common::call::TensorCall;
 use kernel_common::warpgroups::Product;
 use kernel_common::{barriers, tensor_maps, vectors};
 
-use crate::output::Output;
-use crate::pipelined::{Maps, Ring, StepIn, TensorCall, Tiles, Turn};
+use crate::output;
+use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, ROWS, WARPGROUP};
 use crate::split::BLOCK;
 
@@ -68,7 +69,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         }
         block += 1;
         let first = [place.column, place.row + 64 * multiplier, place.product];
-        S::Output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
+        output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }
     if thread == 0 {
