@@ -9,6 +9,7 @@ fn main() -> Result<(), CudaBuilderError> {
     for (kernels, level, module) in [
         ("../gpu-kernels", NvvmArch::Compute70, "gpu_kernels_compute_70.ptx"),
         ("../gpu-kernels", NvvmArch::Compute80, "gpu_kernels_compute_80.ptx"),
+        ("../gpu-kernels", NvvmArch::Compute90a, "gpu_kernels_compute_90a.ptx"),
         ("../gpu-kernels/production", NvvmArch::Compute80, "production_kernels_compute_80.ptx"),
     ] {
         let path = CudaBuilder::new(kernels).arch(level).copy_to(Path::new(&out).join(module)).build()?;

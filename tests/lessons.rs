@@ -162,9 +162,9 @@ fn copies_take_the_place_of_loads_and_stores() {
     // What lies past the end of k is written to shared memory, as zeros, but not read.
     assert_eq!(copied.shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 1));
     assert_eq!(copied.global_copies.bytes, through_registers.global_loads.bytes);
-    // Four for A of 4 passes, whose four rows begin in one bank of the first-level cache, and one for B of 8. Zeros for A
-    // have no source.
-    assert_eq!(copied.shared_copies.units, 8 * (SIZE as u64 / 8 * (4 * 4 + 8) + (4 + 8)));
+    // Four for A of 4 passes, whose four rows begin in one bank of the first-level cache, and one for B of 4. Zeros have no
+    // source: a pass for each word of A, and 4 for B.
+    assert_eq!(copied.shared_copies.units, 8 * (SIZE as u64 / 8 * (4 * 4 + 4) + (4 + 4)));
     assert_eq!(per_step(&async_copies::KERNEL, copied.shared_loads.units), 64);
     assert_eq!(costs(&multi_stage::KERNEL).shared_copies.requests, 8 * 5 * (SIZE as u64 / 8 + 3));
 }

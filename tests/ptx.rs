@@ -56,7 +56,7 @@ fn a_kernel_is_in_no_module_of_another_level() {
 #[test]
 fn modules_are_for_the_level_they_claim() {
     for module in ptx::MODULES {
-        let target = format!(".target sm_{}", module.architecture.level());
+        let target = format!(".target {}", module.architecture.name().replace("compute", "sm"));
         assert!(module.text.lines().any(|line| line.trim() == target), "{}", module.name);
         assert!(module.name.ends_with(module.architecture.name()), "{}", module.name);
         assert!(module.text.contains(".address_size 64"));
@@ -212,7 +212,7 @@ fn launch_bounds_are_directives_of_the_kernels_that_state_them_and_of_no_others(
         let entry = text.split_once(&format!(".entry {}(", kernel.entry)).expect("every kernel is in its module").1;
         let head: Vec<&str> = entry.split_once("\n{").unwrap().0.lines().map(str::trim).collect();
         let directive = |name: &str| head.iter().find_map(|line| line.strip_prefix(name).map(str::trim));
-        let [x, y, z, blocks, registers] = kernel.launch_bounds();
+        let [x, y, z, blocks, registers, cluster] = kernel.launch_bounds();
         let stated = |value: u32| (value > 0).then(|| value.to_string());
         assert_eq!(
             directive(".maxntid").map(str::to_owned),
@@ -222,9 +222,14 @@ fn launch_bounds_are_directives_of_the_kernels_that_state_them_and_of_no_others(
         );
         assert_eq!(directive(".minnctapersm").map(str::to_owned), stated(blocks), "{}", kernel.name);
         assert_eq!(directive(".maxnreg").map(str::to_owned), stated(registers), "{}", kernel.name);
+        let clusters = directive(".reqnctapercluster").map(str::to_owned);
+        assert_eq!(clusters, stated(cluster).map(|blocks| format!("{blocks}, 1, 1")), "{}", kernel.name);
         assert!(!text.contains("launch_bounds_of"), "the variables that stated them are gone");
+        let (parameters, _) = entry.split_once("\n)").expect("a list of parameters ends");
+        let unaligned = parameters.lines().any(|line| line.contains(".align 16") && line.contains("[128]"));
+        assert!(!unaligned, "{}: a tensor map lies at a multiple of 64 bytes", kernel.name);
     }
-    assert!(KERNELS.iter().any(|kernel| kernel.launch_bounds() != [0; 5]));
+    assert!(KERNELS.iter().any(|kernel| kernel.launch_bounds() != [0; 6]));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family};
 
 use crate::{
-    gemm::{GemmError, packed_layout},
+    gemm::{GemmError, ensure_sizes, packed_layout},
     plan::{self, Layout},
 };
 
@@ -102,8 +102,9 @@ impl Named {
     ///
     /// # Errors
     ///
-    /// As [`for_layouts`](Named::for_layouts).
+    /// As [`for_layouts`](Named::for_layouts) and [`ensure_sizes`].
     pub fn for_rows(self, [m, n, k]: [usize; 3]) -> Result<&'static Kernel, GemmError> {
+        ensure_sizes(self.any(), [m, n, k])?;
         self.for_layouts(packed_layout(m, k, false), packed_layout(k, n, false))
     }
 
@@ -112,8 +113,10 @@ impl Named {
     ///
     /// # Errors
     ///
-    /// [`GemmError::Layout`] if their rows don't begin at multiples of 16 bytes where the kernel needs that.
+    /// [`GemmError::Layout`], or an error of [`ensure_sizes`], if their rows don't begin at multiples of 16 bytes where the
+    /// kernel needs that.
     pub fn to_look_into(self, [m, n, k]: [usize; 3]) -> Result<&'static Kernel, GemmError> {
+        ensure_sizes(self.any(), [m, n, k])?;
         let [a, b] = by_columns(self.any());
         self.for_layouts(packed_layout(m, k, a), packed_layout(k, n, b))
     }
@@ -136,6 +139,9 @@ pub(crate) fn ensure_suits(kernel: &Kernel, a: Layout, b: Layout) -> Result<(), 
 
 /// Whether A and B have to lie by columns for `kernel`, instead of by rows.
 pub fn by_columns(kernel: &Kernel) -> [bool; 2] {
+    if let Some(operands) = kernel.signature.mapped() {
+        return [operands.a.by_columns, operands.b.by_columns];
+    }
     plan::family_of(kernel).map_or([false; 2], |(_, (a, b))| [a != Copying::AlongK, b == Copying::AlongK])
 }
 

@@ -25,7 +25,7 @@ pub struct PtxModule {
     pub name: &'static str,
     /// The crate it was built from.
     pub source: Source,
-    /// The level it was built for: GPUs of this generation and later can run it. It has the kernels of that level only.
+    /// The level it was built for, which says what GPUs can run it. It has the kernels of that level only.
     pub architecture: Architecture,
     /// Its text.
     pub text: &'static str,
@@ -44,6 +44,12 @@ pub static MODULES: &[PtxModule] = &[
         source: Source::Book,
         architecture: Architecture::Compute80,
         text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_80.ptx")),
+    },
+    PtxModule {
+        name: "compute_90a",
+        source: Source::Book,
+        architecture: Architecture::Compute90a,
+        text: include_str!(concat!(env!("OUT_DIR"), "/gpu_kernels_compute_90a.ptx")),
     },
     PtxModule {
         name: "production_compute_80",

@@ -198,7 +198,7 @@ fn functions_newer_than_cust_raw_are_found_by_name() {
     with_library("functions_newer_than_cust_raw_are_found_by_name", Some(stand_in), || {
         let driver = libcuda::load().unwrap();
         // SAFETY: the types are the stand-in's.
-        let found = unsafe { driver.function::<extern "C" fn() -> c_int>(c"cuTensorMapEncodeTiled") };
+        let found = unsafe { driver.function::<extern "C" fn() -> c_int>(c"cuNewerThanBindings") };
         assert_eq!(found.unwrap()(), 1);
         // SAFETY: as above.
         assert!(unsafe { driver.function::<extern "C" fn() -> c_int>(c"cuNoSuchFunction") }.is_none());

@@ -3,7 +3,7 @@
 mod support;
 
 use ptx_simulator::observe::costs::{Costs, Counts, InstructionCosts, Traffic, banks, copies, sectors};
-use ptx_simulator::observe::{Access, AsyncCopy};
+use ptx_simulator::observe::{Access, AsyncCopy, SourceSize};
 use ptx_simulator::{AccessKind, MemorySpace};
 use support::{Argument, LaunchConfig, Machine, kernel_with_body, load, module_text};
 
@@ -114,7 +114,7 @@ impl MeasuredCopy {
             destinations: &self.destinations,
             bytes: self.form[2..].trim_end_matches('z').parse().unwrap(),
             bypasses_l1: self.form.starts_with("cg"),
-            sized: self.form.ends_with('z'),
+            size: if self.form.ends_with('z') { SourceSize::Number } else { SourceSize::Whole },
         }
     }
 }
@@ -153,7 +153,7 @@ fn copies_cost_what_they_cost_the_hardware_where_the_rules_are_known() {
         let line = number + 6;
         assert_eq!(copies::sectors(&copy), pattern.counts[1], "line {line} of copies.txt");
         let difference = copies::wavefronts(&copy).abs_diff(pattern.counts[0]);
-        let known: &mut (u32, u32, u32) = wavefronts.entry((copy.bypasses_l1, copy.sized)).or_default();
+        let known: &mut (u32, u32, u32) = wavefronts.entry((copy.bypasses_l1, copy.size)).or_default();
         known.0 += u32::from(difference == 0);
         known.1 += 1;
         known.2 = known.2.max(difference);
@@ -163,10 +163,10 @@ fn copies_cost_what_they_cost_the_hardware_where_the_rules_are_known() {
     assert_eq!(
         wavefronts,
         [
-            ((false, false), (201, 201, 0)),
-            ((false, true), (23, 30, 3)),
-            ((true, false), (55, 67, 16)),
-            ((true, true), (7, 10, 5)),
+            ((false, SourceSize::Whole), (201, 201, 0)),
+            ((false, SourceSize::Number), (23, 30, 3)),
+            ((true, SourceSize::Whole), (55, 67, 16)),
+            ((true, SourceSize::Number), (7, 10, 5)),
         ]
     );
 }
@@ -461,6 +461,69 @@ fn matrices_cost_a_wavefront_each_and_more_where_their_rows_meet_in_banks() {
         assert_eq!(counts.shared_loads, traffic(1, wavefronts, 4, 512), "{stride} bytes apart");
         let counts = only(&costs, "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16");
         assert_eq!(counts.shared_stores, traffic(1, wavefronts / 2, 2, 256), "{stride} bytes apart");
+    }
+}
+
+/// What one copy of 16 bytes a lane takes, past L1, to where the source lies in its line plus `shift` bytes. `size` defines
+/// the source size, `%r4`, or whether the source is ignored, `%p4`; `operand` is one of the two. `%p1` is true for the first
+/// half of the warp, `%p2` for all of it, and `%r5` is 16.
+fn copy_past_l1(shift: u32, size: &str, operand: &str) -> Counts {
+    let costs = costs_of(
+        TILE,
+        &format!(
+            "mov.u32 %r1, %tid.x;
+            setp.lt.u32 %p1, %r1, 16;
+            setp.lt.u32 %p2, %r1, 32;
+            mul.lo.u32 %r2, %r1, 16;
+            mov.u32 %r3, tile;
+            add.u32 %r3, %r3, %r2;
+            cvt.u64.u32 %rd1, %r2;
+            add.u64 %rd1, %in0, %rd1;
+            add.u32 %r5, %r1, 16;
+            sub.u32 %r5, %r5, %r1;
+            {size}
+            cp.async.cg.shared.global [%r3 + {shift}], [%rd1], 16{operand};
+            cp.async.wait_all;"
+        ),
+        32,
+    );
+    costs.total()
+}
+
+#[test]
+fn a_copy_that_reads_all_or_nothing_takes_its_transfers_or_a_store_of_zeros() {
+    let takes = |shift, size, operand| copy_past_l1(shift, size, operand).shared_copies.units;
+    // As an H200 counts for the copies of async_copies and tensor_cores: 4 where 512 bytes lie side by side.
+    for (all, nothing, half) in [
+        ("selp.b32 %r4, 16, 0, %p2;", "selp.b32 %r4, 0, 16, %p2;", "selp.b32 %r4, 16, 0, %p1;"),
+        // Through other registers.
+        (
+            "selp.u32 %r6, 16, 0, %p2; mov.b32 %r4, %r6;",
+            "selp.s32 %r6, 0, 16, %p2; mov.u32 %r4, %r6;",
+            "selp.b32 %r6, 0, 16, %p1; mov.u32 %r7, %r6; mov.u32 %r4, %r7;",
+        ),
+    ] {
+        assert_eq!([all, nothing, half].map(|size| takes(0, size, ", %r4")), [4, 4, 2 + 2]);
+        // Rows that begin 16 bytes further in shared memory's lines than in global memory's.
+        assert_eq!([all, nothing].map(|size| takes(16, size, ", %r4")), [takes(16, "", ""), 4]);
+    }
+    assert_eq!(["not.pred %p4, %p2;", "mov.pred %p4, %p2;"].map(|ignored| takes(0, ignored, ", %p4")), [4, 4]);
+    assert_eq!((takes(0, "", ""), takes(0, "", ", 16")), (4, 4));
+}
+
+#[test]
+fn a_copy_of_any_number_of_bytes_takes_its_transfers_and_a_store_of_zeros() {
+    for size in [
+        "mov.u32 %r4, %r5;",
+        "min.u32 %r4, %r5, 16;",
+        // Not all of the bytes, and not from constants.
+        "selp.b32 %r4, 8, 0, %p2;",
+        "selp.b32 %r4, %r5, 0, %p2;",
+        // Of several definitions nothing is known, nor of one that doesn't always happen.
+        "mov.u32 %r4, 0; selp.b32 %r4, 16, 0, %p2;",
+        "@%p2 selp.b32 %r4, 16, 0, %p2;",
+    ] {
+        assert_eq!(copy_past_l1(0, size, ", %r4").shared_copies.units, 4 + 4, "{size}");
     }
 }
 

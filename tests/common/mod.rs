@@ -4,7 +4,11 @@
 pub mod case;
 
 use assert_cmd::Command;
-use host::device::{Device, DeviceSelector};
+use gpu_kernels::{KERNELS, Kernel};
+use host::{
+    device::{Device, DeviceSelector},
+    gemm::ensure_sizes,
+};
 
 /// (m, n, k) that every kernel is tested over: single elements, primes, tile edges, skinny, deep, and empty in each
 /// dimension.
@@ -50,6 +54,16 @@ pub fn devices() -> Vec<Device> {
     let simulator = Device::open(DeviceSelector::Simulator).expect("the simulator is always there");
     let gpu = Device::open(DeviceSelector::Cuda(None)).ok();
     [simulator].into_iter().chain(gpu).collect()
+}
+
+/// Whether `device` runs a kernel.
+pub fn runs(device: &Device, kernel: &Kernel) -> bool {
+    kernel.architecture.runs_on(device.machine().compute_capability)
+}
+
+/// The kernels of the book that `device` runs and that take matrices of the sizes m, n and k without gaps, as most do.
+pub fn kernels_for(device: &Device, sizes: [usize; 3]) -> impl Iterator<Item = &'static Kernel> {
+    KERNELS.iter().filter(move |kernel| runs(device, kernel) && ensure_sizes(kernel, sizes).is_ok())
 }
 
 /// The binary, as a user starts it.

@@ -1,6 +1,8 @@
 //! What a kernel tells whoever launches it: its name, what it needs, and the grid and block for a given product.
 
-/// The lowest GPU generation whose instructions a kernel uses; the kernel is built into that level's PTX module.
+use crate::operands::MappedOperands;
+
+/// The GPU generation whose instructions a kernel uses; the kernel is built into that level's PTX module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Architecture {
     /// Compute capability 7.0 (Volta, 2017) and everything after it.
@@ -8,24 +10,43 @@ pub enum Architecture {
     /// Compute capability 8.0 (Ampere, 2020) and everything after it: asynchronous copies to shared memory, barriers that
     /// live there, and tensor cores for bf16.
     Compute80,
+    /// Compute capability 9.0 (Hopper, 2022) and nothing else: tensor cores that a group of four warps asks for products of
+    /// matrices in shared memory, and copies of whole tiles. Later generations have other instructions for these.
+    Compute90a,
 }
 
 impl Architecture {
     /// Every level, lowest first.
-    pub const ALL: &'static [Architecture] = &[Architecture::Compute70, Architecture::Compute80];
+    pub const ALL: &'static [Architecture] =
+        &[Architecture::Compute70, Architecture::Compute80, Architecture::Compute90a];
 
-    /// The compute capability as (major, minor), the way drivers report it.
+    /// The lowest compute capability as (major, minor), the way drivers report it.
     pub const fn compute_capability(self) -> (u32, u32) {
         match self {
             Architecture::Compute70 => (7, 0),
             Architecture::Compute80 => (8, 0),
+            Architecture::Compute90a => (9, 0),
         }
     }
 
-    /// The compute capability times ten, as names of levels have it: 70 for 7.0.
-    pub const fn level(self) -> u32 {
-        let (major, minor) = self.compute_capability();
-        10 * major + minor
+    /// Whether later GPUs than those of the lowest compute capability run it too.
+    pub const fn runs_on_later_gpus(self) -> bool {
+        !matches!(self, Architecture::Compute90a)
+    }
+
+    /// Whether a GPU of that compute capability runs it.
+    pub fn runs_on(self, capability: (u32, u32)) -> bool {
+        let lowest = self.compute_capability();
+        capability == lowest || self.runs_on_later_gpus() && capability > lowest
+    }
+
+    /// The compute capabilities that run it, in words.
+    pub const fn capabilities(self) -> &'static str {
+        match self {
+            Architecture::Compute70 => "7.0 or later",
+            Architecture::Compute80 => "8.0 or later",
+            Architecture::Compute90a => "9.0 and no other",
+        }
     }
 
     /// The name of the PTX level, such as `compute_70`.
@@ -33,9 +54,25 @@ impl Architecture {
         match self {
             Architecture::Compute70 => "compute_70",
             Architecture::Compute80 => "compute_80",
+            Architecture::Compute90a => "compute_90a",
         }
     }
+
+    /// The name as cuda_builder reads it, with zeros behind it.
+    pub const fn level_name(self) -> LevelName {
+        let (name, mut padded) = (self.name().as_bytes(), [0; 16]);
+        let mut at = 0;
+        while at < name.len() {
+            padded[at] = name[at];
+            at += 1;
+        }
+        padded
+    }
 }
+
+/// The name of a PTX level, such as `compute_70`, as cuda_builder reads it from a variable by the name of `level_of_` and
+/// an entry: the entry is left out of the modules of all other levels.
+pub type LevelName = [u8; 16];
 
 /// The type of a matrix's elements in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +139,22 @@ pub enum Signature {
     Plain,
     /// `(call: Call)`: everything that a [`Call`](crate::call::Call) can ask for.
     Call,
+    /// `(a: TensorMap, b: TensorMap, c: C, m: usize, n: usize, k: usize)` with tensor maps as the operands say, C being a
+    /// tensor map too or a `*mut f32`: C = A B. Lines of the matrices may be apart, as far as multiples of 16 bytes go.
+    Mapped(MappedOperands),
+    /// `(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall)` with tensor maps as the operands say, which are all
+    /// [batched](crate::operands::CopiedBox::Batched), and what a [`TensorCall`](crate::call::TensorCall) can ask for besides.
+    MappedCall(MappedOperands),
+}
+
+impl Signature {
+    /// How the kernel copies its operands, if it does that box by box.
+    pub const fn mapped(&self) -> Option<&MappedOperands> {
+        match self {
+            Signature::Plain | Signature::Call => None,
+            Signature::Mapped(operands) | Signature::MappedCall(operands) => Some(operands),
+        }
+    }
 }
 
 /// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner
@@ -219,19 +272,23 @@ pub enum Registers {
 }
 
 /// A kernel's launch bounds as cuda_builder reads them: threads of a block along x, y and z, blocks that a
-/// multiprocessor must have registers for, and the most registers of a thread; 0 says nothing. Where the PTX has a
-/// variable of this type by the name of `launch_bounds_of_` and an entry, cuda_builder makes directives of that entry
-/// of it. To any other builder it is a variable that nobody uses.
-pub type LaunchBounds = [u32; 5];
+/// multiprocessor must have registers for, the most registers of a thread, and the blocks of a cluster along x; 0 says
+/// nothing. Where the PTX has a variable of this type by the name of `launch_bounds_of_` and an entry, cuda_builder makes
+/// directives of that entry of it. To any other builder it is a variable that nobody uses.
+pub type LaunchBounds = [u32; 6];
 
 impl Kernel {
     /// The kernel's bounds, as the compiler is told.
     pub const fn launch_bounds(&self) -> LaunchBounds {
         let [x, y, z] = self.block;
+        let cluster = match self.signature.mapped() {
+            Some(operands) if operands.cluster > 1 => operands.cluster,
+            _ => 0,
+        };
         match self.registers {
-            Registers::Any => [0; 5],
-            Registers::ForBlocks(blocks) => [x, y, z, blocks, 0],
-            Registers::AtMost(registers) => [x, y, z, 0, registers],
+            Registers::Any => [0, 0, 0, 0, 0, cluster],
+            Registers::ForBlocks(blocks) => [x, y, z, blocks, 0, cluster],
+            Registers::AtMost(registers) => [x, y, z, 0, registers, cluster],
         }
     }
 
@@ -243,5 +300,25 @@ impl Kernel {
     /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
     pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
         (self.launch_shape)(m, n, k).map_or(0, |shape| shape.blocks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_level_says_of_gpus_is_what_runs_it() {
+        let runs = |architecture: Architecture| {
+            [(7, 0), (7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 1)].map(|has| architecture.runs_on(has))
+        };
+        assert_eq!(runs(Architecture::Compute70), [true; 7]);
+        assert_eq!(runs(Architecture::Compute80), [false, false, true, true, true, true, true]);
+        assert_eq!(runs(Architecture::Compute90a), [false, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn the_name_of_a_level_ends_in_zeros() {
+        assert_eq!(Architecture::Compute90a.level_name(), *b"compute_90a\0\0\0\0\0");
     }
 }

@@ -1,7 +1,8 @@
 //! What the kernel crates of this repository share: how a kernel describes itself to whoever launches it ([`launch`])
 //! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]), what a general product is
 //! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two
-//! halves, [`tensor_cores`], [`vectors`] at addresses that are plain numbers, and a thread's [`position`].
+//! halves, [`tensor_cores`], [`vectors`] at addresses that are plain numbers, and a thread's [`position`]. What a kernel
+//! that copies whole tiles says of its matrices is in [`operands`].
 //!
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so
 //! that an edited lesson doesn't compile the production kernels again. What both need is here.
@@ -21,6 +22,7 @@ pub mod barriers;
 pub mod call;
 pub mod copies;
 pub mod launch;
+pub mod operands;
 pub mod position;
 pub mod tensor_cores;
 pub mod tensor_maps;
@@ -44,7 +46,7 @@ macro_rules! entry_facts {
 
             #[cfg(target_arch = "nvptx64")]
             #[export_name = concat!("level_of_", stringify!($entry))]
-            pub static LEVEL: u32 = $kernel.architecture.level();
+            pub static LEVEL: $crate::launch::LevelName = $kernel.architecture.level_name();
         };
     };
 }

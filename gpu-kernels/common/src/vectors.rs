@@ -92,6 +92,22 @@ pub unsafe fn load_shared_word(address: u32) -> f32 {
     x
 }
 
+/// Loads 8 bytes of shared memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 8 and lie, with all 8 bytes, in this block's shared memory.
+#[inline(always)]
+pub unsafe fn load_shared_pair(address: u32) -> [f32; 2] {
+    #[allow(unused_mut)]
+    let [mut x, mut y] = [0.0f32; 2];
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.shared.v2.f32 {{ {}, {} }}, [{}];", out(reg32) x, out(reg32) y, in(reg32) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    [x, y]
+}
+
 /// Stores 16 bytes to shared memory.
 ///
 /// # Safety
@@ -154,6 +170,22 @@ pub unsafe fn store_global(address: u64, [x, y, z, w]: [f32; 4]) {
     );
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (address, x, y, z, w);
+}
+
+/// Loads 8 bytes of global memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 8 and point to 8 readable bytes.
+#[inline(always)]
+pub unsafe fn load_global_pair(address: u64) -> [f32; 2] {
+    #[allow(unused_mut)]
+    let [mut x, mut y] = [0.0f32; 2];
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("ld.global.v2.f32 {{ {}, {} }}, [{}];", out(reg32) x, out(reg32) y, in(reg64) address, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = address;
+    [x, y]
 }
 
 /// Loads 4 bytes of global memory.

@@ -67,6 +67,9 @@ pub trait Product {
     /// A lane's sums: `COLUMNS` / 2.
     type Sums: Copy + AsRef<[f32]> + AsMut<[f32]>;
 
+    /// Sums of zero.
+    fn zeros() -> Self::Sums;
+
     /// Registers for sums, with whatever is in them: the first [`step`](Product::step) mustn't add to it. (Zeros would have to be written, and
     /// the assembler lets no other instruction write to sums while products are at work.)
     fn unset() -> Self::Sums;
@@ -79,6 +82,20 @@ pub trait Product {
     /// (of copies, their barrier's phase has been waited for; of stores, a proxy fence came after them) and lie across k where that
     /// is said. Until [`wait`](Product::wait), nobody may touch `sums` or write to the matrices.
     unsafe fn step<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, add: u32);
+
+    /// Starts sums = A B, or sums += A B, of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
+    /// are the large parts of 32 numbers, the others the small ones. Small by large and large by small of both steps come first, then large
+    /// by large: what is cut off of small sums is small. Small by small isn't computed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`step`](Product::step), for both steps.
+    unsafe fn two_steps_of_parts<const A_ACROSS: bool, const B_ACROSS: bool>(
+        sums: &mut Self::Sums,
+        a: [u64; 2],
+        b: [u64; 2],
+        add: u32,
+    );
 
     /// Waits until no more than `PENDING` of the latest steps of this warpgroup may still be at work.
     ///
@@ -99,6 +116,11 @@ macro_rules! products {
             const COLUMNS: usize = $columns;
             const ELEMENT: usize = $bytes;
             type Sums = [f32; $columns / 2];
+
+            #[inline(always)]
+            fn zeros() -> Self::Sums {
+                [0.0; $columns / 2]
+            }
 
             #[inline(always)]
             fn unset() -> Self::Sums {
@@ -125,6 +147,18 @@ macro_rules! products {
                     (false, true) => step!(sums, a, b, add, $shape, "2", "128", ", 0, 1", $first $($rest)*),
                     (true, false) => step!(sums, a, b, add, $shape, "128", "2", ", 1, 0", $first $($rest)*),
                     (true, true) => step!(sums, a, b, add, $shape, "128", "128", ", 1, 1", $first $($rest)*),
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn two_steps_of_parts<const A_ACROSS: bool, const B_ACROSS: bool>(
+                sums: &mut Self::Sums, a: [u64; 2], b: [u64; 2], add: u32,
+            ) {
+                match (A_ACROSS, B_ACROSS) {
+                    (false, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["2" "4" "6"] ", 0, 0", $first $($rest)*),
+                    (false, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["128" "256" "384"] ", 0, 1", $first $($rest)*),
+                    (true, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["2" "4" "6"] ", 1, 0", $first $($rest)*),
+                    (true, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["128" "256" "384"] ", 1, 1", $first $($rest)*),
                 }
             }
 
@@ -164,6 +198,49 @@ macro_rules! step {
             ),
             inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
             a = in(reg64) $a, b = in(reg64) $b, add = in(reg32) $add, options(nostack)
+        );
+        #[cfg(not(target_arch = "nvptx64"))]
+        let _ = (&$sums, $a, $b, $add);
+    }};
+}
+
+/// Twelve products of a fence and one group: quarters 0 and 1 of a step are large parts, 2 and 3 small ones.
+macro_rules! two_steps_of_parts {
+    ($sums:ident, $a:ident, $b:ident, $add:ident, $shape:literal, [$a1:literal $a2:literal $a3:literal] [$b1:literal $b2:literal $b3:literal] $across:literal, $first:literal $($rest:literal)*) => {{
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::asm!(
+            concat!(
+                "{{ .reg .pred add, always; .reg .b64 a, b;\n",
+                "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0;\n",
+                "wgmma.fence.sync.aligned;\n",
+                "add.s64 a, {a}, ", $a2, "; mov.b64 b, {b};\n",
+                product!($shape, "add", $across, $first $($rest)*),
+                "add.s64 a, {a}, ", $a3, "; add.s64 b, {b}, ", $b1, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "mov.b64 a, {a}; add.s64 b, {b}, ", $b2, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {a}, ", $a1, "; add.s64 b, {b}, ", $b3, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {c}, ", $a2, "; mov.b64 b, {d};\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {c}, ", $a3, "; add.s64 b, {d}, ", $b1, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "mov.b64 a, {c}; add.s64 b, {d}, ", $b2, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {c}, ", $a1, "; add.s64 b, {d}, ", $b3, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "mov.b64 a, {a}; mov.b64 b, {b};\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {a}, ", $a1, "; add.s64 b, {b}, ", $b1, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "mov.b64 a, {c}; mov.b64 b, {d};\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "add.s64 a, {c}, ", $a1, "; add.s64 b, {d}, ", $b1, ";\n",
+                product!($shape, "always", $across, $first $($rest)*),
+                "wgmma.commit_group.sync.aligned; }}",
+            ),
+            inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
+            a = in(reg64) $a[0], b = in(reg64) $b[0], c = in(reg64) $a[1], d = in(reg64) $b[1], add = in(reg32) $add, options(nostack)
         );
         #[cfg(not(target_arch = "nvptx64"))]
         let _ = (&$sums, $a, $b, $add);

@@ -10,5 +10,7 @@
 
 pub mod entries;
 pub mod output;
+pub mod parts;
 pub mod pipelined;
 pub mod shape;
+pub mod split;

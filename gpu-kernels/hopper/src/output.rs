@@ -4,7 +4,7 @@ use cuda_std::*;
 use kernel_common::{tensor_maps, warpgroups};
 
 use crate::pipelined::TensorCall;
-use crate::shape::{BOX, WARPGROUP};
+use crate::shape::{Shape, BOX, WARPGROUP};
 
 /// The elements of C.
 pub trait Output {
@@ -15,8 +15,15 @@ pub trait Output {
     ///
     /// # Safety
     ///
-    /// All threads of the warpgroup must come here together. `staging` is its own, of [`STAGING`](crate::shape::STAGING) bytes.
-    unsafe fn store(sums: &[f32], map: u64, call: &TensorCall, first: [u32; 3], staging: u32, multiplier: u32);
+    /// All threads of the warpgroup must come here together. `staging` is its own, of as many boxes as the shape says.
+    unsafe fn store<S: Shape>(
+        sums: &[f32],
+        map: u64,
+        call: &TensorCall,
+        first: [u32; 3],
+        staging: u32,
+        multiplier: u32,
+    );
 }
 
 /// C of f32.
@@ -31,7 +38,7 @@ impl Output for F32 {
     const ELEMENT: usize = 4;
 
     #[inline(always)]
-    unsafe fn store(
+    unsafe fn store<S: Shape>(
         sums: &[f32],
         map: u64,
         call: &TensorCall,
@@ -56,7 +63,7 @@ impl Output for F32 {
         }
         let alpha = call.alpha;
         for part in 0..sums.len() / 16 {
-            let buffer = begin(place, staging, part, multiplier);
+            let buffer = begin::<S>(place, staging, part, multiplier);
             for group in 0..4 {
                 for half in 0..2 {
                     let at = 16 * part + 4 * group + 2 * half;
@@ -82,7 +89,7 @@ macro_rules! halves {
             const ELEMENT: usize = 2;
 
             #[inline(always)]
-            unsafe fn store(
+            unsafe fn store<S: Shape>(
                 sums: &[f32],
                 map: u64,
                 call: &TensorCall,
@@ -114,7 +121,7 @@ macro_rules! halves {
                 let lane = thread::thread_idx_x() % 32;
                 let stored_row = place.row / 16 * 16 + lane % 16;
                 for part in 0..sums.len() / 32 {
-                    let buffer = begin(place, staging, part, multiplier);
+                    let buffer = begin::<S>(place, staging, part, multiplier);
                     for pair in 0..4 {
                         let of = |group: usize, half: usize| {
                             let at = 32 * part + 8 * pair + 4 * group + 2 * half;
@@ -155,12 +162,16 @@ impl Place {
 
 /// Waits until the box that the last but one store has read may be written again; gives its address.
 #[inline(always)]
-unsafe fn begin(place: Place, staging: u32, part: usize, multiplier: u32) -> u32 {
+unsafe fn begin<S: Shape>(place: Place, staging: u32, part: usize, multiplier: u32) -> u32 {
     if place.thread == 0 {
-        tensor_maps::wait_for_reads::<1>();
+        if S::BOXES == 1 {
+            tensor_maps::wait_for_reads::<0>();
+        } else {
+            tensor_maps::wait_for_reads::<1>();
+        }
     }
     warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
-    staging + (part % 2 * BOX) as u32
+    staging + (part % S::BOXES * BOX) as u32
 }
 
 /// Stores a box.

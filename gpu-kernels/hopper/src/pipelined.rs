@@ -10,7 +10,9 @@ use kernel_common::warpgroups::{self, Product};
 use kernel_common::{barriers, tensor_maps};
 
 use crate::output::Output;
-use crate::shape::{Shape, BOX, MULTIPLIERS, ROWS, STAGING, WARPGROUP};
+use crate::parts;
+use crate::shape::{Shape, BOX, MULTIPLIERS, ROWS, SCALE_SLOTS, WARPGROUP};
+use crate::split::BLOCK;
 
 /// Registers of a thread that copies.
 const COPYING_REGISTERS: u32 = 40;
@@ -54,23 +56,27 @@ pub struct Maps {
     pub b: u64,
     /// C's: boxes of 64 rows of 128 bytes.
     pub c: u64,
+    /// The scales of A's rows, if they are in parts: as many as a tile of C has rows, for one block along k.
+    pub a_scales: u64,
+    /// The same for B's columns.
+    pub b_scales: u64,
 }
 
 /// A tile of C.
 #[derive(Clone, Copy)]
-struct Place {
-    row: u32,
-    column: u32,
-    product: u32,
+pub(crate) struct Place {
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+    pub(crate) product: u32,
 }
 
 /// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column.
 #[derive(Clone, Copy)]
-struct Tiles {
+pub(crate) struct Tiles {
     down: u32,
     across: u32,
     group: u32,
-    number: u32,
+    pub(crate) number: u32,
 }
 
 impl Tiles {
@@ -81,7 +87,7 @@ impl Tiles {
     }
 
     #[inline(always)]
-    fn place<S: Shape>(&self, tile: u32) -> Place {
+    pub(crate) fn place<S: Shape>(&self, tile: u32) -> Place {
         let of_product = self.down * self.across;
         // SAFETY: there is a tile, so neither is 0; a group isn't empty.
         unsafe { core::hint::assert_unchecked(of_product != 0 && self.group != 0 && self.across != 0) };
@@ -98,16 +104,16 @@ impl Tiles {
 
 /// A place in the ring of stages, and the parity of the phases in which its barriers are.
 #[derive(Clone, Copy)]
-struct Turn {
-    stage: u32,
-    parity: u32,
+pub(crate) struct Turn {
+    pub(crate) stage: u32,
+    pub(crate) parity: u32,
 }
 
 impl Turn {
-    const FIRST: Turn = Turn { stage: 0, parity: 0 };
+    pub(crate) const FIRST: Turn = Turn { stage: 0, parity: 0 };
 
     #[inline(always)]
-    fn next<S: Shape>(self) -> Turn {
+    pub(crate) fn next<S: Shape>(self) -> Turn {
         let is_last = self.stage + 1 == S::STAGES as u32;
         Turn { stage: if is_last { 0 } else { self.stage + 1 }, parity: self.parity ^ is_last as u32 }
     }
@@ -115,7 +121,7 @@ impl Turn {
 
 /// A block's shared memory.
 #[derive(Clone, Copy)]
-struct Ring {
+pub(crate) struct Ring {
     first: u32,
     barriers: u32,
 }
@@ -124,32 +130,52 @@ impl Ring {
     #[inline(always)]
     fn new<S: Shape>() -> Ring {
         let first = (dynamic_shared_memory() + 1023) & !1023;
-        Ring { first, barriers: first + (S::STAGES * S::STAGE + MULTIPLIERS * STAGING) as u32 }
+        Ring { first, barriers: first + (S::STAGES * S::STAGE + S::STAGING + SCALE_SLOTS * S::SCALES) as u32 }
     }
 
     #[inline(always)]
-    fn a<S: Shape>(&self, turn: Turn) -> u32 {
+    pub(crate) fn a<S: Shape>(&self, turn: Turn) -> u32 {
         self.first + turn.stage * S::STAGE as u32
     }
 
     #[inline(always)]
-    fn b<S: Shape>(&self, turn: Turn) -> u32 {
+    pub(crate) fn b<S: Shape>(&self, turn: Turn) -> u32 {
         self.a::<S>(turn) + S::A_BYTES as u32
     }
 
     #[inline(always)]
-    fn staging<S: Shape>(&self, multiplier: u32) -> u32 {
-        self.first + (S::STAGES * S::STAGE) as u32 + multiplier * STAGING as u32
+    pub(crate) fn staging<S: Shape>(&self, multiplier: u32) -> u32 {
+        self.first + (S::STAGES * S::STAGE) as u32 + multiplier * (S::BOXES * BOX) as u32
     }
 
     #[inline(always)]
-    fn full(&self, stage: u32) -> u32 {
+    pub(crate) fn full(&self, stage: u32) -> u32 {
         self.barriers + 16 * stage
     }
 
     #[inline(always)]
-    fn empty(&self, stage: u32) -> u32 {
+    pub(crate) fn empty(&self, stage: u32) -> u32 {
         self.barriers + 16 * stage + 8
+    }
+
+    /// The descriptors of a stage's tiles, of A's 64 rows that are a warpgroup's.
+    #[inline(always)]
+    pub(crate) fn descriptors<S: Shape>(&self, turn: Turn, multiplier: u32) -> (u64, u64) {
+        let (a, b) = (self.a::<S>(turn) + multiplier * BOX as u32, self.b::<S>(turn));
+        let describe = |address, is_across| {
+            if is_across {
+                warpgroups::across_k(address, BOX as u32)
+            } else {
+                warpgroups::along_k(address)
+            }
+        };
+        (describe(a, S::A_ACROSS), describe(b, S::B_ACROSS))
+    }
+
+    /// The scales of a block along k: of the tile's rows, then of its columns.
+    #[inline(always)]
+    pub(crate) fn scales<S: Shape>(&self, block: u32) -> u32 {
+        self.first + (S::STAGES * S::STAGE + S::STAGING) as u32 + block % SCALE_SLOTS as u32 * S::SCALES as u32
     }
 }
 
@@ -184,7 +210,11 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall) {
         }
     } else {
         warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
-        multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+        if S::PARTS {
+            parts::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+        } else {
+            multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+        }
     }
 }
 
@@ -192,6 +222,7 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall) {
 #[inline(always)]
 unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring) {
     let mut turn = Turn::FIRST;
+    let mut block = 0;
     let mut tile = thread::block_idx_x();
     while tile < tiles.number {
         let place = tiles.place::<S>(tile);
@@ -200,7 +231,15 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             // The first time round, every stage is empty: of a barrier without a phase the one before counts as complete.
             barriers::sleep(ring.empty(turn.stage), turn.parity ^ 1);
             let full = ring.full(turn.stage);
-            barriers::arrive_and_expect(full, S::STAGE as u32);
+            if S::PARTS && k % (2 * BLOCK) == 0 {
+                barriers::arrive_and_expect(full, (S::STAGE + S::SCALES) as u32);
+                let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
+                tensor_maps::load(scales, maps.a_scales, [place.row, along, place.product], full);
+                tensor_maps::load(scales + 4 * ROWS as u32, maps.b_scales, [place.column, along, place.product], full);
+                block += 1;
+            } else {
+                barriers::arrive_and_expect(full, S::STAGE as u32);
+            }
             let (a, b) = (ring.a::<S>(turn), ring.b::<S>(turn));
             if S::A_ACROSS {
                 for piece in 0..(ROWS / 64) as u32 {
@@ -243,10 +282,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
         // There is a first step: an inner dimension of 0 is no product, and the host's business.
         loop {
             barriers::sleep(ring.full(turn.stage), turn.parity);
-            let a = ring.a::<S>(turn) + multiplier * BOX as u32;
-            let a = if S::A_ACROSS { warpgroups::across_k(a, BOX as u32) } else { warpgroups::along_k(a) };
-            let b = ring.b::<S>(turn);
-            let b = if S::B_ACROSS { warpgroups::across_k(b, BOX as u32) } else { warpgroups::along_k(b) };
+            let (a, b) = ring.descriptors::<S>(turn, multiplier);
             S::Product::step_in::<S>(&mut sums, a, b, k);
             S::Product::wait::<1>(&mut sums);
             // The step before is through, and with it its stage.
@@ -265,7 +301,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
             barriers::arrive(ring.empty(previous.stage));
         }
         let first = [place.column, place.row + 64 * multiplier, place.product];
-        S::Output::store(sums.as_ref(), maps.c, call, first, staging, multiplier);
+        S::Output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }
     // Shared memory is the block's until the last store has read it.
@@ -287,8 +323,18 @@ fn warp_uniform(number: u32) -> u32 {
     same
 }
 
-/// A step with a kernel's layouts.
-trait StepIn: Product {
+/// Steps with a kernel's layouts.
+pub(crate) trait StepIn: Product {
+    #[inline(always)]
+    unsafe fn two_steps_of_parts_in<S: Shape>(sums: &mut Self::Sums, a: [u64; 2], b: [u64; 2], add: u32) {
+        match (S::A_ACROSS, S::B_ACROSS) {
+            (false, false) => Self::two_steps_of_parts::<false, false>(sums, a, b, add),
+            (false, true) => Self::two_steps_of_parts::<false, true>(sums, a, b, add),
+            (true, false) => Self::two_steps_of_parts::<true, false>(sums, a, b, add),
+            (true, true) => Self::two_steps_of_parts::<true, true>(sums, a, b, add),
+        }
+    }
+
     #[inline(always)]
     unsafe fn step_in<S: Shape>(sums: &mut Self::Sums, a: u64, b: u64, add: u32) {
         match (S::A_ACROSS, S::B_ACROSS) {

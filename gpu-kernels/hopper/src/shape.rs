@@ -14,6 +14,12 @@ pub trait Shape {
     const B_ACROSS: bool;
     /// Tiles along k that shared memory holds.
     const STAGES: usize;
+    /// Whether factors are numbers of f32 in two parts, as [`split`](crate::split) makes them.
+    const PARTS: bool = false;
+    /// Of factors in parts, pairs of stages, 64 numbers along k each, that tensor cores sum up before the sums are added to others in f32.
+    const PAIRS: usize = 1;
+    /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
+    const BOXES: usize = 2;
 
     /// Columns of a tile of C.
     const COLUMNS: usize = <Self::Product as Product>::COLUMNS;
@@ -25,9 +31,13 @@ pub trait Shape {
     const B_BYTES: usize = Self::COLUMNS * 128;
     /// Bytes of a stage.
     const STAGE: usize = Self::A_BYTES + Self::B_BYTES;
-    /// Bytes of dynamic shared memory: stages, what a warpgroup is about to store, barriers, and what the beginning lacks of a multiple
-    /// of 1024.
-    const SHARED_BYTES: usize = Self::STAGES * Self::STAGE + MULTIPLIERS * STAGING + 16 * Self::STAGES + 1024;
+    /// Bytes of the scales of one block along k, of the rows and the columns of a tile.
+    const SCALES: usize = if Self::PARTS { 4 * (ROWS + Self::COLUMNS) } else { 0 };
+    /// Bytes of what warpgroups are about to store.
+    const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
+    /// Bytes of dynamic shared memory: stages, what is about to be stored, scales, barriers, and what the beginning lacks of a multiple of 1024.
+    const SHARED_BYTES: usize =
+        Self::STAGES * Self::STAGE + Self::STAGING + SCALE_SLOTS * Self::SCALES + 16 * Self::STAGES + 1024;
 }
 
 /// Rows of a tile of C: 64 for each warpgroup that multiplies.
@@ -40,5 +50,6 @@ pub const WARPGROUP: usize = 128;
 pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
 /// Bytes of one box of a tile of C: 64 rows of 128 bytes.
 pub const BOX: usize = 64 * 128;
-/// Bytes in which a warpgroup puts what it is about to store: two boxes, so that one can be filled while the other is stored.
-pub const STAGING: usize = 2 * BOX;
+/// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is
+/// empty for the block after the next, everybody has read those of the one before.
+pub const SCALE_SLOTS: usize = 3;

@@ -6,7 +6,7 @@ use production_kernels::FAMILIES;
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
-    gemm::{Gemm, kernel_in},
+    gemm::{Gemm, ensure_sizes, kernel_in},
     kernels::{self, Named, UnknownKernel},
     plan::{self, Plan, model},
 };
@@ -215,6 +215,12 @@ pub struct Hands<'a> {
     pub cublas: Option<&'a Cublas>,
 }
 
+/// Whether a kernel that copies boxes can copy the matrices of a problem.
+fn is_mappable(kernel: &Kernel, problem: &Problem) -> bool {
+    let lie_so = problem.layouts().map(|layout| layout.by_columns) == kernels::by_columns(kernel);
+    lie_so && ensure_sizes(kernel, [problem.m, problem.n, problem.k]).is_ok()
+}
+
 impl Hands<'_> {
     /// Whether a contender can do a problem at all.
     pub fn takes(&self, contender: &Contender, problem: &Problem) -> bool {
@@ -222,7 +228,13 @@ impl Hands<'_> {
             Contender::Kernel { named, .. } => {
                 let [a, b] = problem.layouts();
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
-                (problem.is_plain() || kernel.signature == Signature::Call) && self.launches(kernel, problem)
+                let suits = match kernel.signature {
+                    Signature::Plain => problem.is_plain(),
+                    Signature::Call => true,
+                    Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
+                    Signature::MappedCall(_) => is_mappable(kernel, problem),
+                };
+                suits && self.launches(kernel, problem)
             }
             // Where there is one kernel for the precision, that has to do it, batches one by one.
             Contender::Chosen => match kernel_in(Some(problem.precision), None) {
@@ -236,7 +248,7 @@ impl Hands<'_> {
     /// Whether a kernel has the problem's precision, and a launch for it on this device.
     fn launches(&self, kernel: &Kernel, problem: &Problem) -> bool {
         kernel.precision == problem.precision
-            && kernel.architecture.compute_capability() <= self.gemm.device().machine().compute_capability
+            && kernel.architecture.runs_on(self.gemm.device().machine().compute_capability)
             && (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some()
     }
 

@@ -11,7 +11,7 @@ use ptx_simulator::{DevicePointer, observe::hazards::Hazards};
 use serde::{Serialize, Serializer};
 
 use crate::{
-    gemm::{FactorBuffer, Gemm, GemmError, rounded},
+    gemm::{FactorBuffer, Gemm, GemmError, next_sizes, rounded},
     kernels::{self, Named},
     matrix, plan,
     verify::{self, Verification},
@@ -84,8 +84,8 @@ impl Checked {
 }
 
 /// Products that show a kernel at its best and at its edges: one of whole tiles, and one of sizes that no even extent of
-/// a tile divides, unless the kernel takes whole tiles only. General kernels also read C in the second, and production
-/// kernels compute a third one with K in two parts.
+/// a tile divides (or the next that the kernel takes), unless the kernel takes whole tiles only. General kernels also read
+/// C in the second, and production kernels compute a third one with K in two parts.
 pub fn cases(named: Named) -> Vec<Case> {
     let kernel = named.any();
     let Tile { m, n, k } = kernel.tile;
@@ -94,9 +94,11 @@ pub fn cases(named: Named) -> Vec<Case> {
     let edges = [2 * m + 3, (2 * n).saturating_sub(3).max(1)];
     let Some((_, ways)) = plan::family_of(kernel) else {
         let deep = k * 3.max(24usize.div_ceil(k));
-        let beta = if kernel.signature == Signature::Call { 1.0 } else { 0.0 };
-        let whole = Case::new(kernel, [2 * m, 2 * n, deep]);
-        let with_edges = Case { beta, ..Case::new(kernel, [edges[0], edges[1], deep + 5]) };
+        let reads_c = matches!(kernel.signature, Signature::Call | Signature::MappedCall(_));
+        let beta = if reads_c { 1.0 } else { 0.0 };
+        let of = |shape| Case::new(kernel, next_sizes(kernel, shape));
+        let whole = of([2 * m, 2 * n, deep]);
+        let with_edges = Case { beta, ..of([edges[0], edges[1], deep + 5]) };
         return [whole, with_edges].into_iter().filter(|case| case.blocks() > 0).collect();
     };
     let fours = |size: usize| size.next_multiple_of(4);

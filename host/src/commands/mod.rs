@@ -62,12 +62,12 @@ fn gpu_for(name: Option<&str>, kernels: &[&Kernel]) -> anyhow::Result<Option<&'s
     let Some(gpu) = name.map(gpus::by_name).transpose()? else { return Ok(None) };
     let has @ (major, minor) = gpu.compute_capability;
     for kernel in kernels {
-        let needs @ (least, least_minor) = kernel.architecture.compute_capability();
         ensure!(
-            needs <= has,
-            "the kernel '{}' needs a GPU of compute capability {least}.{least_minor} or later, and {} has {major}.{minor}: \
-             choose another --gpu or another kernel",
+            kernel.architecture.runs_on(has),
+            "the kernel '{}' needs a GPU of compute capability {}, and {} has {major}.{minor}: choose another --gpu or another \
+             kernel",
             kernel.name,
+            kernel.architecture.capabilities(),
             gpu.name
         );
     }

@@ -12,6 +12,7 @@
 
 mod launch;
 mod stream;
+mod tensor_map;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
@@ -29,13 +30,14 @@ use cust::stream::{Stream, StreamFlags};
 use cust::sys;
 use gpu_kernels::LaunchShape;
 use libcuda::Driver;
+use ptx_simulator::TENSOR_MAP_BYTES;
 
 pub(crate) use launch::CudaKernel;
 use stream::Timer;
 
 use super::{
     Argument, Backend, DeviceError, DeviceInfo, DeviceKind, HostRows, KernelResources, Machine, ModuleId, RawEvent,
-    RawKernel, RawStream,
+    RawKernel, RawStream, TensorMapLayout,
 };
 
 /// Room for the messages of the driver's compiler, in bytes.
@@ -522,6 +524,10 @@ impl Backend for CudaBackend {
     ) -> Result<Option<KernelResources>, DeviceError> {
         self.enter()?;
         cuda_kernel(kernel)?.resources(self, threads, dynamic_shared_bytes).map(Some)
+    }
+
+    fn tensor_map(&self, layout: &TensorMapLayout) -> Result<[u8; TENSOR_MAP_BYTES], DeviceError> {
+        self.encode_tensor_map(layout)
     }
 
     fn new_stream(&self) -> Result<RawStream, DeviceError> {

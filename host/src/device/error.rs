@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use ptx_simulator::TensorMapError;
+
 /// Why a device couldn't be opened, or didn't do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -87,6 +89,27 @@ pub enum DeviceError {
     /// Launches to be recorded as a graph, on a device that has none.
     #[error("launches can be recorded as a graph on a GPU only; the simulator runs each when it is launched")]
     NotRecordable,
+    /// A tensor that can't be copied box by box.
+    #[error("the tensor can't be copied box by box: {0}")]
+    TensorMap(#[from] TensorMapError),
+    /// A tensor map that the driver doesn't make, though it keeps the rules.
+    #[error("the CUDA driver makes no tensor map of {layout}; GPUs have them from compute capability 9.0 on")]
+    TensorMapRefused {
+        /// The layout.
+        layout: String,
+    },
+    /// A driver without a function.
+    #[error(
+        "the NVIDIA driver supports CUDA up to {has} and has no {function}: a driver for CUDA {needs} or later is needed"
+    )]
+    OldDriver {
+        /// The function.
+        function: &'static str,
+        /// The first CUDA version with it.
+        needs: &'static str,
+        /// The newest version that the driver supports.
+        has: String,
+    },
     /// Any other failure of a driver function.
     #[error("the CUDA driver's {call} failed: {name} (error {code}). `--device sim` runs without a GPU")]
     Driver {

@@ -30,6 +30,8 @@ pub use graph::Graph;
 pub use hardware::Hardware;
 pub(crate) use kernel::RawKernel;
 pub use kernel::{Argument, KernelResources, LoadedKernel};
+pub(crate) use ptx_simulator::TensorMap;
+pub use ptx_simulator::{TENSOR_MAP_BYTES, TensorMapError, TensorMapLayout};
 pub use simulator::available_memory;
 pub(crate) use simulator::launch_config;
 pub use stream::{Event, Stream};
@@ -176,6 +178,8 @@ pub(crate) trait Backend: Send + Sync {
         let _ = (kernel, threads, dynamic_shared_bytes);
         Ok(None)
     }
+    /// The device's own description of a tensor.
+    fn tensor_map(&self, layout: &TensorMapLayout) -> Result<[u8; TENSOR_MAP_BYTES], DeviceError>;
     fn new_stream(&self) -> Result<RawStream, DeviceError>;
     fn destroy_stream(&self, stream: RawStream);
     fn record_event(&self, stream: RawStream) -> Result<RawEvent, DeviceError>;
@@ -316,6 +320,17 @@ impl Device {
     ) -> Result<(), DeviceError> {
         // SAFETY: the caller's promise.
         unsafe { self.kernel(module, entry)?.launch(&self.default_stream, shape, arguments) }
+    }
+
+    /// The tensor map of a tensor in this device's memory: what a kernel takes to copy boxes of it, whose meaning is the
+    /// device's own. It doesn't keep the memory; whoever launches a kernel with it has to.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::TensorMap`] if there can be none of that layout, [`DeviceError::OldDriver`] if the driver is older than
+    /// tensor maps, [`DeviceError::TensorMapRefused`] if the GPU is.
+    pub fn tensor_map(&self, layout: &TensorMapLayout) -> Result<[u8; TENSOR_MAP_BYTES], DeviceError> {
+        self.backend.tensor_map(layout)
     }
 
     /// A module as the simulator has it, which knows kernels and source lines; `None` on a GPU.

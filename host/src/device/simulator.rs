@@ -11,10 +11,11 @@ use std::{
 };
 
 use gpu_kernels::LaunchShape;
-use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator, observe::Observer};
+use ptx_simulator::{DevicePointer, LaunchConfig, Module, Simulator, TENSOR_MAP_BYTES, TensorMap, observe::Observer};
 
 use super::{
-    Argument, Backend, DeviceError, DeviceInfo, DeviceKind, HostRows, Machine, ModuleId, RawEvent, RawKernel, RawStream,
+    Argument, Backend, DeviceError, DeviceInfo, DeviceKind, HostRows, Machine, ModuleId, RawEvent, RawKernel,
+    RawStream, TensorMapLayout,
 };
 
 /// What to assume where the system doesn't say how much memory is available.
@@ -172,6 +173,10 @@ impl Backend for SimulatorBackend {
             .launch_observed(module, entry, launch_config(shape), &arguments, observer)
             .map_err(Box::new)?;
         Ok(())
+    }
+
+    fn tensor_map(&self, layout: &TensorMapLayout) -> Result<[u8; TENSOR_MAP_BYTES], DeviceError> {
+        Ok(TensorMap::encode(layout)?.bytes())
     }
 
     // Launches have run when they return, so all streams are one and every event has been reached.

@@ -1,6 +1,6 @@
 //! What can be wrong with a product, said to whoever asked for it.
 
-use crate::device::DeviceError;
+use crate::device::{DeviceError, TensorMapError};
 
 /// Why a product could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +162,14 @@ pub enum GemmError {
         /// The kernel.
         kernel: &'static str,
     },
+    /// A kernel that doesn't take K in parts.
+    #[error(
+        "the kernel '{kernel}' takes K as a whole: leave out the number of parts, or take a production kernel for f32"
+    )]
+    WholeOnly {
+        /// The kernel.
+        kernel: &'static str,
+    },
     /// Elements of types that don't go together.
     #[error(
         "A has elements of {a}, B of {b} and C of {c}: A and B must have elements of the same type, and C those of f32"
@@ -199,6 +207,59 @@ pub enum GemmError {
         k: usize,
         /// The kernel.
         kernel: &'static str,
+    },
+    /// A matrix whose lines lie in the other direction.
+    #[error("the kernel '{kernel}' copies lines of matrix {matrix}: it takes one with contiguous {contiguous}")]
+    Lines {
+        /// The kernel.
+        kernel: &'static str,
+        /// "A", "B" or "C".
+        matrix: &'static str,
+        /// "rows" or "columns".
+        contiguous: &'static str,
+    },
+    /// A matrix whose lines aren't made of whole panels.
+    #[error(
+        "the kernel '{kernel}' copies matrix {matrix} in panels: it takes lines of a multiple of {width} elements, and these have \
+         {elements}"
+    )]
+    Panels {
+        /// The kernel.
+        kernel: &'static str,
+        /// "A", "B" or "C".
+        matrix: &'static str,
+        /// Elements of a line in a panel.
+        width: u32,
+        /// Elements of a line.
+        elements: u64,
+    },
+    /// A matrix that can't be copied box by box.
+    #[error(
+        "the kernel '{kernel}' needs matrix {matrix} to begin, with every row (or column, if these are contiguous), at multiples of 16 \
+         bytes: {reason}; take sizes that are multiples of 16 bytes, or another kernel"
+    )]
+    Unmappable {
+        /// The kernel.
+        kernel: &'static str,
+        /// "A", "B" or "C".
+        matrix: &'static str,
+        /// The rule that it breaks.
+        reason: TensorMapError,
+    },
+    /// A kernel for other GPUs.
+    #[error(
+        "the kernel '{kernel}' needs a GPU of compute capability {needs}, and this one has {major}.{minor}: take another kernel (list \
+         shows what each needs), or `--device sim`"
+    )]
+    OtherGpu {
+        /// The kernel.
+        kernel: &'static str,
+        /// The compute capabilities that run it.
+        needs: &'static str,
+        /// The GPU's compute capability, the number before the dot.
+        major: u32,
+        /// The number after the dot.
+        minor: u32,
     },
     /// A result that doesn't fit in this machine's memory.
     #[error("the {rows} x {columns} result needs {bytes} bytes of host memory, which are not to be had")]

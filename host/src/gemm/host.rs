@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
-    kernels::Named,
+    kernels::{self, Named},
     plan::Plan,
 };
 
@@ -169,8 +169,7 @@ fn is_by_columns(matrices: &ArrayView3<'_, f32>) -> bool {
     matrices.axis_iter(Axis(0)).next().is_some_and(|first| HostOrder::of(&first) == HostOrder::Columns)
 }
 
-/// A or B, or a batch of them, in device memory in the elements that a kernel takes, one after the other without gaps: by
-/// rows or by columns, as in host memory; those that are rounded by rows.
+/// A or B, or a batch of them, in device memory in the elements that a kernel takes, one after the other without gaps.
 struct Factors {
     buffer: FactorBuffer,
     count: usize,
@@ -180,9 +179,28 @@ struct Factors {
 }
 
 impl Factors {
-    fn upload(device: &Device, element: ElementType, matrices: &ArrayView3<'_, f32>) -> Result<Factors, GemmError> {
+    /// A and B as `kernel` takes them: by rows or by columns as it says, else as in host memory if they needn't be rounded.
+    fn upload_both(
+        device: &Device,
+        kernel: &Kernel,
+        matrices: [&ArrayView3<'_, f32>; 2],
+    ) -> Result<[Factors; 2], GemmError> {
+        let element = kernel.precision.factors();
+        let [a, b] = matrices;
+        let [a_by_columns, b_by_columns] = match kernel.signature.mapped() {
+            Some(_) => kernels::by_columns(kernel),
+            None => matrices.map(|it| element == ElementType::F32 && is_by_columns(it)),
+        };
+        Ok([Factors::upload(device, element, a, a_by_columns)?, Factors::upload(device, element, b, b_by_columns)?])
+    }
+
+    fn upload(
+        device: &Device,
+        element: ElementType,
+        matrices: &ArrayView3<'_, f32>,
+        by_columns: bool,
+    ) -> Result<Factors, GemmError> {
         let (count, rows, columns) = matrices.dim();
-        let by_columns = element == ElementType::F32 && is_by_columns(matrices);
         let stored = if by_columns { matrices.view().permuted_axes([0, 2, 1]) } else { matrices.view() };
         let stored = stored.as_standard_layout();
         let numbers = stored.as_slice().expect("the standard layout is contiguous");
@@ -309,7 +327,7 @@ impl Gemm {
         let (count, [.., k]) = product.sizes();
         let [a, b] = [&product.a, &product.b].map(|matrices| {
             let (count, rows, columns) = matrices.dim();
-            Operand::stand_in((count != 1).then_some(count), rows, columns, is_by_columns(matrices))
+            Operand::stand_in(ElementType::F32, (count != 1).then_some(count), rows, columns, is_by_columns(matrices))
         });
         let problem = launch::problem(&a, &b, None, k, count, (product.alpha, product.beta));
         match named {
@@ -338,8 +356,7 @@ impl Gemm {
         {
             c_on_device.copy_from(c.as_standard_layout().as_slice().expect("the standard layout is contiguous"))?;
         }
-        let element = plan.kernel.precision.factors();
-        let (a, b) = (Factors::upload(device, element, a)?, Factors::upload(device, element, b)?);
+        let [a, b] = Factors::upload_both(device, plan.kernel, [a, b])?;
         let product = self.product(a.operand()?, b.operand()?).alpha(*alpha).beta(*beta).with_plan(plan);
         let (time, launches) = if result.is_empty() {
             (Duration::ZERO, 0)
@@ -378,13 +395,11 @@ impl Gemm {
         self.check(&a, &b)?;
         let (m, n) = (a.nrows(), b.ncols());
         let mut c = zeros(Ix2(m, n))?;
-        // Kernels of the book take rows only.
-        let stored = |matrix: ArrayView2<f32>| {
-            let rows = matrix.as_standard_layout();
-            let matrix = if kernel.signature == Signature::Plain { rows.view() } else { matrix };
-            Factors::upload(self.device(), kernel.precision.factors(), &matrix.insert_axis(Axis(0)))
-        };
-        let (a, b) = (stored(a)?, stored(b)?);
+        // Plain kernels take rows only.
+        let rows = [&a, &b].map(|matrix| (kernel.signature == Signature::Plain).then(|| matrix.as_standard_layout()));
+        let [a, b] = [(&rows[0], a), (&rows[1], b)]
+            .map(|(rows, matrix)| rows.as_ref().map_or(matrix, |rows| rows.view()).insert_axis(Axis(0)));
+        let [a, b] = Factors::upload_both(self.device(), kernel, [&a, &b])?;
         let c_buffer = self.device().allocate::<f32>(m * n)?;
         let (a_matrix, b_matrix, c_matrix) = (a.first()?, b.first()?, c_buffer.matrix(m, n)?);
         let (time, launches) = if c.is_empty() {

@@ -602,13 +602,33 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// Elements from one matrix of a batch to the next; 0 where there is no such distance.
+    pub(super) fn stride(&self) -> usize {
+        match self.place {
+            Place::Strided { stride, .. } => stride,
+            Place::One(_) | Place::Listed { .. } => 0,
+        }
+    }
+
+    /// Whether it is a batch of several matrices that are equally far apart, all at multiples of 16 bytes if the first is.
+    pub(super) fn is_batch_at_aligned_distances(&self) -> bool {
+        let stride = self.stride();
+        stride > 0 && stride.is_multiple_of(self.elements_together())
+    }
+
     /// What stands for matrices in host memory before there is a buffer for them: it lies as they will, without gaps, but is
     /// nowhere. A batch of `count`, or a single matrix if there is none.
-    pub(super) fn stand_in(count: Option<usize>, rows: usize, columns: usize, by_columns: bool) -> Operand<'static> {
+    pub(super) fn stand_in(
+        element: ElementType,
+        count: Option<usize>,
+        rows: usize,
+        columns: usize,
+        by_columns: bool,
+    ) -> Operand<'static> {
         let (row_stride, column_stride) = if by_columns { (1, rows) } else { (columns, 1) };
         let stride = rows.saturating_mul(columns);
         let place = count.map_or(Place::One(0), |count| Place::Strided { address: 0, stride, count });
-        Operand { rows, columns, row_stride, column_stride, place, element: ElementType::F32, memory: None }
+        Operand { rows, columns, row_stride, column_stride, place, element, memory: None }
     }
 
     /// The transposed matrix or matrices.
@@ -688,7 +708,7 @@ impl<'a> Operand<'a> {
 
 /// How a matrix without gaps lies that begins where a buffer does.
 pub fn packed_layout(rows: usize, columns: usize, by_columns: bool) -> Layout {
-    Operand::stand_in(None, rows, columns, by_columns).with_long_lines().layout()
+    Operand::stand_in(ElementType::F32, None, rows, columns, by_columns).with_long_lines().layout()
 }
 
 impl<'a> From<DeviceMatrix<'a>> for Operand<'a> {

@@ -9,6 +9,7 @@
 //! | `matrix.rs` | matrices and batches in device memory |
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
+//! | `mapped.rs` | matrices for kernels that copy them box by box |
 //! | `host.rs` | matrices in host memory |
 //! | `factors.rs` | A and B in the elements that a kernel takes |
 //! | `blas.rs` | a product as other libraries are told of it |
@@ -21,6 +22,7 @@ mod factors;
 mod given;
 mod host;
 mod launch;
+mod mapped;
 mod matrix;
 mod product;
 
@@ -37,6 +39,7 @@ pub use self::{
     factors::{FactorBuffer, OtherPrecision, kernel_in, nearest, rounded},
     given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
+    mapped::{ensure_sizes, next_sizes},
     matrix::{
         DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, MatrixList, MatrixListMut, Operand, Output,
         packed_layout,
@@ -124,6 +127,10 @@ impl Gemm {
 
     fn loaded_kernel(&self, kernel: &Kernel) -> Result<LoadedKernel, GemmError> {
         let entry = kernel.entry;
+        let (Kernel { name, architecture, .. }, (major, minor)) = (kernel, self.device.machine().compute_capability);
+        if !architecture.runs_on((major, minor)) {
+            return Err(GemmError::OtherGpu { kernel: name, needs: architecture.capabilities(), major, minor });
+        }
         let known = |loaded: &Loaded| loaded.kernels.iter().find(|(known, _)| *known == entry).cloned();
         if let Some((_, kernel)) = known(&self.loaded.read().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(kernel);

@@ -56,6 +56,8 @@ pub struct KernelRow {
     pub architecture: &'static str,
     /// The compute capability it needs, such as "7.0".
     pub compute_capability: String,
+    /// Whether it needs that very one; else a later one does too.
+    pub that_capability_only: bool,
 }
 
 impl KernelRow {
@@ -71,6 +73,7 @@ impl KernelRow {
             shared_bytes: kernel.shared_bytes_per_block(),
             architecture: kernel.architecture.name(),
             compute_capability: format!("{major}.{minor}"),
+            that_capability_only: !kernel.architecture.runs_on_later_gpus(),
         }
     }
 }
@@ -144,7 +147,7 @@ impl Report for KernelList {
                 table::times(&kernel.tile),
                 kernel.block.iter().product::<u32>().to_string(),
                 kernel.shared_bytes.to_string(),
-                kernel.compute_capability.clone(),
+                format!("{}{}", kernel.compute_capability, if kernel.that_capability_only { " only" } else { "" }),
             ]
         });
         let book = table::columns([headers].into_iter().chain(rows));

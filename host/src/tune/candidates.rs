@@ -36,7 +36,7 @@ fn production(problem: &Problem, machine: Machine, own: &Plan) -> Vec<Plan> {
 /// Plans with the book's kernels, for GPUs that have no production kernels.
 fn book(problem: &Problem, machine: Machine) -> Vec<Plan> {
     let can = |kernel: &&Kernel| {
-        kernel.architecture.compute_capability() <= machine.compute_capability
+        kernel.architecture.runs_on(machine.compute_capability)
             && kernel.precision == Precision::F32
             && (problem.plain || kernel.signature == Signature::Call)
             && (kernel.launch_shape)(problem.m, problem.n, problem.k).is_some()
@@ -83,7 +83,7 @@ mod tests {
     fn a_gpu_without_production_kernels_has_the_books() {
         for class in Class::all() {
             let plans = candidates(&class.problem(), T4);
-            assert!(plans.iter().all(|plan| plan.kernel.architecture.compute_capability() <= (7, 5)));
+            assert!(plans.iter().all(|plan| plan.kernel.architecture.runs_on((7, 5))));
         }
     }
 }

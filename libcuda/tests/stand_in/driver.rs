@@ -629,8 +629,54 @@ extern "C" fn cuMemcpy3DPeer(
     a + 2 * b as i32 + 3 * c + 4 * d as i32 + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k as i32
 }
 
-/// Newer than `cust_raw`.
+/// Newer than `cust_raw`. Of a matrix, the map says what it was made of, as 64-bit numbers.
 #[unsafe(no_mangle)]
-extern "C" fn cuTensorMapEncodeTiled() -> c_int {
+unsafe extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut u64,
+    data_type: u32,
+    rank: u32,
+    address: *mut c_void,
+    sizes: *const u64,
+    strides: *const u64,
+    box_sizes: *const u32,
+    steps: *const u32,
+    interleave: u32,
+    swizzle: u32,
+    promotion: u32,
+    fill: u32,
+) -> c_int {
+    if let Some(code) = told_to_fail("STAND_IN_TENSOR_MAP_FAILS_WITH") {
+        return code;
+    }
+    if !(map as usize).is_multiple_of(64) || rank != 2 {
+        return INVALID_VALUE;
+    }
+    let said = unsafe {
+        [
+            data_type.into(),
+            rank.into(),
+            address as u64,
+            *sizes,
+            *sizes.add(1),
+            *strides,
+            (*box_sizes).into(),
+            (*box_sizes.add(1)).into(),
+            (*steps).into(),
+            (*steps.add(1)).into(),
+            interleave.into(),
+            swizzle.into(),
+            promotion.into(),
+            fill.into(),
+            0,
+            0,
+        ]
+    };
+    unsafe { map.cast::<[u64; 16]>().write(said) };
+    SUCCESS
+}
+
+/// Newer than any binding.
+#[unsafe(no_mangle)]
+extern "C" fn cuNewerThanBindings() -> c_int {
     INVALID_VALUE
 }

@@ -1,9 +1,13 @@
 //! Asynchronous copies (`cp.async`) and mbarriers.
 
+use std::collections::HashMap;
+
 use super::body::refuse;
 use super::builder::{Builder, Result};
+use super::flow::{AluTypes, Register, Use, visit};
 use super::program::*;
 use crate::alu::Type;
+use crate::observe::SourceSize;
 use crate::parse::syntax::{Instruction as Text, Operand, RegisterClass};
 
 impl<'a> Builder<'a, '_> {
@@ -54,7 +58,7 @@ impl<'a> Builder<'a, '_> {
             _ if level == "cg" => return Err(refuse(text, "`.cg` copies 16 bytes")),
             _ => return Err(refuse(text, "a copy has 4, 8 or 16 bytes")),
         };
-        let (mut size, mut ignored) = (NONE, Guard::NONE);
+        let (mut size, mut ignored, mut kind) = (NONE, Guard::NONE, SourceSize::Whole);
         if operands.len() > 3 + hint {
             let operand = &operands[3];
             let predicate =
@@ -63,14 +67,18 @@ impl<'a> Builder<'a, '_> {
                 // All of it.
             } else if predicate {
                 ignored = self.predicate(text, operand)?;
+                kind = SourceSize::AllOrNothing;
             } else {
+                // `tell_sizes` looks at where it comes from.
                 size = self.source32(text, operand)?;
+                kind = SourceSize::Number;
             }
         }
         let destination = self.short_address(text, &operands[0], Target::Shared)?;
         let source = self.short_address(text, &operands[1], Target::Global)?;
         let bypasses_l1 = level == "cg";
-        self.emit(Operation::AsyncCopy(AsyncCopy { destination, source, bytes, bypasses_l1, size, ignored }), guard);
+        let copy = AsyncCopy { destination, source, bytes, bypasses_l1, size, ignored, kind };
+        self.emit(Operation::AsyncCopy(copy), guard);
         Ok(())
     }
 
@@ -212,5 +220,71 @@ impl<'a> Builder<'a, '_> {
         let Some(address) = operands.get(at) else { return Err(refuse(text, "an address is needed")) };
         let (address, target) = self.address(text, address, target)?;
         self.emit_mbarrier(text, guard, Mbarrier { kind, target, address, destination, operand })
+    }
+}
+
+/// What a register with a size is defined as.
+#[derive(Clone, Copy)]
+enum Definition {
+    /// This many bytes or none, as a predicate says.
+    AllOrNothing(u32),
+    /// What another register holds.
+    Same(u32),
+    /// Something else, or several things.
+    Other,
+}
+
+/// Fills in [`SourceSize::AllOrNothing`] for copies whose size is selected from 0 and all: where NVIDIA's assembler sees
+/// that, it makes another instruction than for a size that can be any number. It follows registers with one definition,
+/// as compilers write them, and has to be asked while every register has rows of its own.
+pub(super) fn tell_sizes(program: &mut Program, types: &[Option<AluTypes>]) {
+    let numbered = |instruction: &Instruction| {
+        matches!(instruction.operation, Operation::AsyncCopy(AsyncCopy { kind: SourceSize::Number, .. }))
+    };
+    if !program.code.iter().any(numbered) {
+        return;
+    }
+    let Program { code, places, mnemonics, constants, lists, .. } = program;
+    let bits = constants.iter().filter_map(|(row, constant)| match constant {
+        Constant::Bits32(bits) => Some((*row, *bits)),
+        _ => None,
+    });
+    let bits: HashMap<u32, u32> = bits.collect();
+    let mut definitions: HashMap<u32, Definition> = HashMap::new();
+    for (index, types) in types.iter().enumerate() {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        visit(&mut code[index], types.as_ref(), lists, |usage, register, _| {
+            if let Register::Row(row) = register {
+                if usage == Use::Read { reads.push(row) } else { writes.push(row) }
+            }
+        });
+        let mnemonic = mnemonics.get(places[index].mnemonic as usize).map_or("", String::as_str);
+        let computes = matches!(code[index].operation, Operation::Alu { .. }) && code[index].guard == Guard::NONE;
+        let definition = match (mnemonic.split('.').next(), &reads[..]) {
+            (Some("mov"), [source]) if computes => Definition::Same(*source),
+            (Some("selp"), [one, other]) if computes => match (bits.get(one), bits.get(other)) {
+                (Some(0), Some(bytes)) | (Some(bytes), Some(0)) => Definition::AllOrNothing(*bytes),
+                _ => Definition::Other,
+            },
+            _ => Definition::Other,
+        };
+        for row in writes {
+            definitions.entry(row).and_modify(|known| *known = Definition::Other).or_insert(definition);
+        }
+    }
+    for instruction in code {
+        let Operation::AsyncCopy(copy) = &mut instruction.operation else { continue };
+        // A chain of moves has fewer links than there are definitions, or it's a circle.
+        let (mut row, mut links) = (copy.size, definitions.len());
+        while let Some(Definition::Same(source)) = definitions.get(&row)
+            && links > 0
+        {
+            (row, links) = (*source, links - 1);
+        }
+        if let Some(Definition::AllOrNothing(bytes)) = definitions.get(&row)
+            && *bytes == u32::from(copy.bytes)
+        {
+            copy.kind = SourceSize::AllOrNothing;
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::asynchronous::tell_sizes;
 use super::flow::{AluTypes, analyse};
 use super::origin::trace_origins;
 use super::program::*;
@@ -272,6 +273,7 @@ impl<'a, 't> Builder<'a, 't> {
         let functions = self.callees.iter().filter_map(|callee| callee.start);
         let entries: Vec<u32> = std::iter::once(0).chain(functions).collect();
         // While every register has rows of its own.
+        tell_sizes(&mut self.program, &self.alu_types);
         trace_origins(&mut self.program, &self.alu_types, &self.shared_arrays, &self.direct);
         analyse(&mut self.program, &self.alu_types, &entries);
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::alu::{LaneFunction, Operands};
 use crate::memory::CONSTANT_WINDOW;
+use crate::observe::SourceSize;
 
 /// Rows or masks that aren't there (`_`, an address without a base register).
 pub const NONE: u32 = u32::MAX;
@@ -356,6 +357,8 @@ pub struct AsyncCopy {
     pub size: u32,
     /// Guard-encoded predicate of lanes that read nothing and write zeros; [`Guard::NONE`] for none.
     pub ignored: Guard,
+    /// What the two say together, which only costs know.
+    pub kind: SourceSize,
 }
 
 /// Which way a bulk copy goes.

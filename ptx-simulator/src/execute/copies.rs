@@ -19,7 +19,7 @@ use super::warp::Warp;
 use crate::decode::program::*;
 use crate::error::{AccessKind, LaunchErrorKind, MemorySpace};
 use crate::memory::{POISON, load, store};
-use crate::observe::{AsyncCopy as CopyEvent, Place, Watch};
+use crate::observe::{AsyncCopy as CopyEvent, Place, SourceSize, Watch};
 
 /// The copies of a warp that aren't done, and what is to happen when they are.
 #[derive(Default)]
@@ -53,7 +53,7 @@ struct Pending {
     /// The addresses that an observer knows the sources by.
     observed: Option<Box<[u64; 32]>>,
     bypasses_l1: bool,
-    sized: bool,
+    size: SourceSize,
 }
 
 /// An arrival at an mbarrier by lanes whose copies aren't done.
@@ -194,7 +194,7 @@ impl<W: Watch> Executor<'_, W> {
                 destinations: &destinations,
                 bytes: full,
                 bypasses_l1: copy.bypasses_l1,
-                sized: copy.size != NONE || copy.ignored != Guard::NONE,
+                size: copy.kind,
             };
             let place = self.place(warp, pc);
             self.watch.observer().copy_begins(place, event);
@@ -217,7 +217,7 @@ impl<W: Watch> Executor<'_, W> {
                 destinations: destinations.map(|address| address as u32),
                 observed: W::ACTIVE.then(|| Box::new(sources)),
                 bypasses_l1: copy.bypasses_l1,
-                sized: copy.size != NONE || copy.ignored != Guard::NONE,
+                size: copy.kind,
             });
         }
         Ok(())
@@ -315,7 +315,7 @@ impl<W: Watch> Executor<'_, W> {
             destinations: &pending.destinations(),
             bytes: u32::from(pending.bytes),
             bypasses_l1: pending.bypasses_l1,
-            sized: pending.sized,
+            size: pending.size,
         };
         let place = Place { block: self.block, warp, instruction: pending.instruction };
         tell(self.watch.observer(), place, event);

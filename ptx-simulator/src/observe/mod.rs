@@ -98,8 +98,21 @@ pub struct AsyncCopy<'a> {
     pub bytes: u32,
     /// The copies go past L1 (`.cg`).
     pub bypasses_l1: bool,
-    /// The instruction says how many bytes are read, or whether any are.
-    pub sized: bool,
+    /// How the instruction says what is read, which its cost depends on.
+    pub size: SourceSize,
+}
+
+/// How an asynchronous copy says how many bytes it reads; the others that it writes are zeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceSize {
+    /// Not at all: it reads as many as it writes.
+    #[default]
+    Whole,
+    /// A predicate says for each lane whether it reads all or nothing: an ignored source, or a size that the code
+    /// selects from 0 and all.
+    AllOrNothing,
+    /// A number, of which nothing is known before the kernel runs.
+    Number,
 }
 
 impl<'a> AsyncCopy<'a> {

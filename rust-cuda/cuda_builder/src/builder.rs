@@ -225,7 +225,8 @@ impl CudaBuilder {
 
         let text = std::fs::read_to_string(&built.assembly).at(&built.assembly)?;
         ptx::check_kernels(&text, &built.name)?;
-        let text = ptx::tidy(&ptx::of_level(&ptx::bound(&text)?, self.arch.capability())?);
+        let text = ptx::of_level(&ptx::bound(&text)?, self.arch)?;
+        let text = ptx::tidy(&ptx::align_tensor_maps(&text));
         ptx::check(&text, &built.name)?;
         let path = cache.join(self.arch.target_cpu()).join(format!("{}.ptx", built.name));
         write_if_changed(&path, &text).at(&path)?;

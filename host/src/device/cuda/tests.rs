@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use ptx_simulator::{Swizzle, TensorElement, TensorMapError};
+
 use super::*;
 
 const CHILD: &str = "HOST_CUDA_TEST_BODY";
@@ -407,5 +409,46 @@ fn a_struct_is_passed_by_value_with_its_size_checked() {
         let wrong = [Argument::Bytes(&from), Argument::Bytes(&to[..7]), rest[0], rest[1]];
         let (_, reason) = launch_failed(launch(&gpu, module, "copy", &shape(1, 0), &wrong));
         assert!(reason.starts_with("its argument 1 takes 8 bytes"), "{reason}");
+    });
+}
+
+/// A row-major matrix of 100 columns of bf16 and 70 rows, with a gap after each, in boxes of 64 columns and 128 rows.
+fn tensor() -> TensorMapLayout {
+    TensorMapLayout {
+        element: TensorElement::BF16,
+        address: 0x1000,
+        sizes: vec![100, 70],
+        strides: vec![208],
+        box_sizes: vec![64, 128],
+        swizzle: Swizzle::Bytes128,
+    }
+}
+
+#[test]
+fn tensor_maps_are_made_by_the_driver() {
+    on_stand_in("tensor_maps_are_made_by_the_driver", &[], || {
+        let map = open().tensor_map(&tensor()).unwrap();
+        let said: Vec<_> = map.chunks(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        // CU_TENSOR_MAP_DATA_TYPE_BFLOAT16; steps of 1; no interleaving, CU_TENSOR_MAP_SWIZZLE_128B,
+        // CU_TENSOR_MAP_L2_PROMOTION_L2_128B, and zeros outside.
+        assert_eq!(said, [9, 2, 0x1000, 100, 70, 208, 64, 128, 1, 1, 0, 3, 2, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn a_tensor_map_that_breaks_a_rule_is_refused_before_the_driver_sees_it() {
+    on_stand_in("a_tensor_map_that_breaks_a_rule_is_refused_before_the_driver_sees_it", &[], || {
+        let error = open().tensor_map(&TensorMapLayout { strides: vec![200], ..tensor() }).unwrap_err();
+        assert!(matches!(error, DeviceError::TensorMap(TensorMapError::Stride { stride: 200, .. })), "{error}");
+    });
+}
+
+#[test]
+fn a_tensor_map_that_the_driver_refuses_is_shown() {
+    const SETTING: (&str, &str) = ("STAND_IN_TENSOR_MAP_FAILS_WITH", "1");
+    on_stand_in("a_tensor_map_that_the_driver_refuses_is_shown", &[SETTING], || {
+        let error = open().tensor_map(&tensor()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("BF16") && text.contains("9.0"), "{text}");
     });
 }

@@ -20,8 +20,13 @@
 //! in bits 4 and 5, and each sector is in one of them only.
 //!
 //! So 512 bytes side by side, as far from a line's start here as there, take 4 wavefronts and 16 sectors; 16 bytes
-//! further here than there, 12 and 32; and scattered ones 32 and 32. A source size or an ignored source adds the
-//! wavefronts of a store of zeros, whatever the sizes are.
+//! further here than there, 12 and 32; and scattered ones 32 and 32.
+//!
+//! A source size that is a number adds the wavefronts of a store of zeros by all lanes, whatever the sizes are, and lanes
+//! that read nothing have their transfers as well (`LDGSTS.ZFILL`). Where a predicate says for each lane whether it reads
+//! all or nothing, the lanes that read have their transfers and nothing else, and those that don't take the wavefronts of
+//! their own store of zeros (`LDGSTS` with a predicate). NVIDIA's assembler makes the latter of a source that is ignored,
+//! and of a size that the code selects from 0 and all; see [`SourceSize`].
 //!
 //! # Where this comes from
 //! Measured on an H200 (compute capability 9.0): one warp, one copy, ncu's `memory_l1_wavefronts_shared` and
@@ -30,11 +35,15 @@
 //! patterns through L1 in which every lane copies everything, and for 23 of 30 with sizes; the others, off by 3 at most,
 //! are random on both sides. Past L1 they are right for 62 of 77; the others, off by 5 at most, are random, but for one in
 //! which pairs of lanes read the same 16 bytes, which takes twice as many. Other generations may differ.
+//!
+//! In these patterns sizes are numbers from memory. What copies cost whose lanes read all or nothing was measured in
+//! kernels of the book, in which each warp's lanes all read or all don't (`measure/agreement`); for warps in which some do,
+//! it follows from the rule and was not measured.
 
 use super::banks;
 use super::sectors::{self, SECTOR_BYTES};
 use crate::execute::lanes;
-use crate::observe::AsyncCopy;
+use crate::observe::{Access, AsyncCopy, SourceSize};
 
 /// Bytes of a line of L1, which is also a row of all banks.
 const LINE: u64 = 128;
@@ -46,8 +55,8 @@ pub fn wavefronts(copy: &AsyncCopy<'_>) -> u32 {
     if !copy.bypasses_l1 {
         return parts(copy).map(|part| through_l1(copy, part)).sum();
     }
-    let zeros = if copy.sized { banks::wavefronts(&copy.writes()) } else { 0 };
-    let mut transfers: Vec<Transfer> = lanes(last_writers(copy)).map(|lane| Transfer::of(copy, lane)).collect();
+    let (transferring, zeros) = past_l1(copy);
+    let mut transfers: Vec<Transfer> = lanes(transferring).map(|lane| Transfer::of(copy, lane)).collect();
     transfers.sort_unstable_by_key(|transfer| (transfer.lines, transfer.shift, transfer.sectors));
     let groups = transfers.chunk_by(|one, other| (one.lines, one.shift) == (other.lines, other.shift));
     let most = |group: &[Transfer], side: usize| {
@@ -61,14 +70,30 @@ pub fn wavefronts(copy: &AsyncCopy<'_>) -> u32 {
         }
         counts.into_iter().max().unwrap_or(0)
     };
-    zeros + groups.map(|group| most(group, 0).max(most(group, 1))).sum::<u32>()
+    banks::wavefronts(&zeros) + groups.map(|group| most(group, 0).max(most(group, 1))).sum::<u32>()
 }
 
 /// The fewest wavefronts in which the same lanes could copy as many bytes: those without bank conflicts.
 pub fn ideal_wavefronts(copy: &AsyncCopy<'_>) -> u32 {
-    let ideal = banks::ideal(&copy.writes());
+    let ideal = |lanes: u32| banks::ideal(&Access { lanes, ..copy.writes() });
+    let ideal = if copy.bypasses_l1 {
+        let (transferring, zeros) = past_l1(copy);
+        ideal(transferring) + ideal(zeros.lanes)
+    } else {
+        ideal(copy.lanes)
+    };
     // Past L1, lanes with one destination may be one.
-    (if copy.bypasses_l1 && copy.sized { 2 * ideal } else { ideal }).min(wavefronts(copy))
+    ideal.min(wavefronts(copy))
+}
+
+/// What a copy past L1 is made of: the lanes that have transfers, and a store of zeros.
+fn past_l1<'a>(copy: &AsyncCopy<'a>) -> (u32, Access<'a>) {
+    let (transferring, zeros) = match copy.size {
+        SourceSize::Whole => (copy.lanes, 0),
+        SourceSize::AllOrNothing => (copy.readable, copy.lanes & !copy.readable),
+        SourceSize::Number => (copy.lanes, copy.lanes),
+    };
+    (last_writers(copy) & transferring, Access { lanes: zeros, ..copy.writes() })
 }
 
 /// The sectors of global memory that a copy asks for.

@@ -1,9 +1,10 @@
 //! Turns launch bounds into directives.
 //!
-//! rustc has no attribute for them, so a kernel crate states them as data: a variable `launch_bounds_of_ENTRY` of five
+//! rustc has no attribute for them, so a kernel crate states them as data: a variable `launch_bounds_of_ENTRY` of six
 //! `u32`, which are the threads of a block along x, y and z, the blocks that a multiprocessor must have registers for,
-//! and the most registers of a thread. 0 says nothing; threads are all three stated or none. Here they become
-//! `.maxntid`, `.minnctapersm` and `.maxnreg` between the entry's parameters and its body, and the variable goes.
+//! the most registers of a thread, and the blocks of a cluster along x. 0 says nothing; threads are all three stated or
+//! none. Here they become `.maxntid`, `.minnctapersm`, `.maxnreg` and `.reqnctapercluster` between the entry's
+//! parameters and its body, and the variable goes.
 use std::collections::HashMap;
 
 use super::text::{Variable, function_head, variable};
@@ -46,8 +47,8 @@ fn stated(line: &str) -> Option<(&str, Variable<'_>)> {
 }
 
 fn directives(entry: &str, variable: &Variable) -> Result<Vec<String>, CudaBuilderError> {
-    let [x, y, z, blocks, registers] =
-        variable.words().ok_or_else(|| wrong(entry, "expected a variable of five u32, such as [256, 1, 1, 2, 0]"))?;
+    let [x, y, z, blocks, registers, cluster] =
+        variable.words().ok_or_else(|| wrong(entry, "expected a variable of six u32, such as [256, 1, 1, 2, 0, 0]"))?;
     let mut directives = Vec::new();
     match (x, y, z) {
         (0, 0, 0) if blocks > 0 => {
@@ -67,6 +68,12 @@ fn directives(entry: &str, variable: &Variable) -> Result<Vec<String>, CudaBuild
         (blocks, 0) => directives.push(format!(".minnctapersm {blocks}")),
         (0, registers) => directives.push(format!(".maxnreg {registers}")),
         _ => return Err(wrong(entry, "state blocks per multiprocessor or registers of a thread, not both")),
+    }
+    match cluster {
+        0 => {}
+        // What every GPU that has clusters allows; larger ones are for some, and a launch has to ask for them.
+        1..=8 => directives.push(format!(".reqnctapercluster {cluster}, 1, 1")),
+        _ => return Err(wrong(entry, "a cluster has at most 8 blocks")),
     }
     Ok(directives)
 }
@@ -96,36 +103,39 @@ mod tests {
 
     #[test]
     fn bounds_stand_between_parameters_and_body_and_the_variable_is_gone() {
-        let bytes = ".visible .global .align 4 .b8 launch_bounds_of_add[20] = {0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2};";
+        let bytes = ".visible .global .align 4 .b8 launch_bounds_of_add[24] = {0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2};";
         assert_eq!(head(bytes), ".maxntid 256, 1, 1\n.minnctapersm 2\n");
         assert!(!bound(&module(bytes)).unwrap().contains("launch_bounds"));
-        let words = ".visible .global .align 4 .u32 launch_bounds_of_add[5] = {32, 8, 1, 0, 96};";
+        let words = ".visible .global .align 4 .u32 launch_bounds_of_add[6] = {32, 8, 1, 0, 96};";
         assert_eq!(head(words), ".maxntid 32, 8, 1\n.maxnreg 96\n");
+        let cluster = ".visible .global .align 4 .u32 launch_bounds_of_add[6] = {384, 1, 1, 1, 0, 2};";
+        assert_eq!(head(cluster), ".maxntid 384, 1, 1\n.minnctapersm 1\n.reqnctapercluster 2, 1, 1\n");
     }
 
     #[test]
     fn without_bounds_nothing_changes() {
         let text = module(".visible .global .align 4 .u32 table[5] = {1, 2, 3, 4, 5};");
         assert_eq!(bound(&text).unwrap(), text);
-        assert_eq!(head(".visible .global .align 4 .b8 launch_bounds_of_add[20];"), "");
+        assert_eq!(head(".visible .global .align 4 .b8 launch_bounds_of_add[24];"), "");
     }
 
     #[test]
     fn bounds_of_one_entry_leave_the_next_alone() {
-        let text = module(".visible .global .align 4 .u32 launch_bounds_of_add[5] = {64, 1, 1};");
+        let text = module(".visible .global .align 4 .u32 launch_bounds_of_add[6] = {64, 1, 1};");
         let text = format!("{text}.visible .entry plain(\n)\n{{\n\tret;\n}}\n");
         assert_eq!(bound(&text).unwrap().matches(".maxntid").count(), 1);
     }
 
     #[test]
     fn bounds_that_cannot_be_met_are_refused_by_name() {
-        let stated = |values: &str| refusal(&format!(".global .align 4 .u32 launch_bounds_of_add[5] = {{{values}}};"));
+        let stated = |values: &str| refusal(&format!(".global .align 4 .u32 launch_bounds_of_add[6] = {{{values}}};"));
         assert!(stated("64, 0, 1").contains("along x, y and z"));
         assert!(stated("64, 32, 1").contains("1024"));
         assert!(stated("0, 0, 0, 2").contains("nothing without"));
         assert!(stated("64, 1, 1, 2, 96").contains("not both"));
-        assert!(refusal(".global .align 4 .u32 launch_bounds_of_add[3] = {64, 1, 1};").contains("five u32"));
-        let other = refusal(".global .align 4 .u32 launch_bounds_of_sub[5] = {64, 1, 1};");
+        assert!(stated("64, 1, 1, 1, 0, 9").contains("8 blocks"));
+        assert!(refusal(".global .align 4 .u32 launch_bounds_of_add[3] = {64, 1, 1};").contains("six u32"));
+        let other = refusal(".global .align 4 .u32 launch_bounds_of_sub[6] = {64, 1, 1};");
         assert!(other.contains("launch_bounds_of_sub") && other.contains("no such entry"), "{other}");
     }
 }

@@ -1,0 +1,91 @@
+//! Products of factors in two parts: as exact as f32's.
+//!
+//! For 64 or 128 numbers along k ([`Shape::PAIRS`]) products are summed by the tensor cores, from zero; then the sums, scaled, are added to others in f32,
+//! as a multiply-add rounds it. For tensor cores cut off what doesn't fit, and in long sums that adds up.
+
+use cuda_std::*;
+use kernel_common::warpgroups::Product;
+use kernel_common::{barriers, tensor_maps, vectors};
+
+use crate::output::Output;
+use crate::pipelined::{Maps, Ring, StepIn, TensorCall, Tiles, Turn};
+use crate::shape::{Shape, ROWS, WARPGROUP};
+use crate::split::BLOCK;
+
+/// A warpgroup that multiplies: 64 rows of every tile.
+///
+/// # Safety
+///
+/// As for [`product`](crate::pipelined::product).
+#[inline(always)]
+pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring, multiplier: u32) {
+    let thread = thread::thread_idx_x() % WARPGROUP as u32;
+    let (warp, lane) = (thread / 32, thread % 32);
+    let staging = ring.staging::<S>(multiplier);
+    // Where this thread's scales are among a block's: two rows, and of every 8 columns two.
+    let row_scale = 4 * (64 * multiplier + 16 * warp + lane / 4);
+    let column_scale = 4 * (ROWS as u32 + 2 * (lane % 4));
+    let mut turn = Turn::FIRST;
+    let mut block = 0;
+    let mut tile = thread::block_idx_x();
+    while tile < tiles.number {
+        let place = tiles.place::<S>(tile);
+        let mut total = S::Product::zeros();
+        let mut k = 0;
+        loop {
+            let mut sums = S::Product::unset();
+            for pair in 0..S::PAIRS {
+                let first = turn;
+                barriers::sleep(ring.full(first.stage), first.parity);
+                let second = first.next::<S>();
+                barriers::sleep(ring.full(second.stage), second.parity);
+                turn = second.next::<S>();
+                let (a, b) = ring.descriptors::<S>(first, multiplier);
+                let (c, d) = ring.descriptors::<S>(second, multiplier);
+                S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d], pair as u32);
+                S::Product::wait::<0>(&mut sums);
+                if thread == 0 {
+                    barriers::arrive(ring.empty(first.stage));
+                    barriers::arrive(ring.empty(second.stage));
+                }
+            }
+            let scales = ring.scales::<S>(block);
+            let rows = [row_scale, row_scale + 32].map(|at| vectors::load_shared_word(scales + at));
+            let (sums, total) = (sums.as_ref(), total.as_mut());
+            for group in 0..sums.len() / 4 {
+                let columns = vectors::load_shared_pair(scales + column_scale + 32 * group as u32);
+                for e in 0..4 {
+                    let scale = rows[e / 2] * columns[e % 2];
+                    let at = 4 * group + e;
+                    total[at] = fused_multiply_add(sums[at], scale, total[at]);
+                }
+            }
+            k += (2 * S::PAIRS * S::DEPTH) as u32;
+            if k >= call.k {
+                break;
+            }
+            block += (k % (2 * BLOCK) == 0) as u32;
+        }
+        block += 1;
+        let first = [place.column, place.row + 64 * multiplier, place.product];
+        S::Output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
+        tile += thread::grid_dim_x();
+    }
+    if thread == 0 {
+        tensor_maps::wait_for_reads::<0>();
+    }
+}
+
+#[inline(always)]
+fn fused_multiply_add(x: f32, y: f32, z: f32) -> f32 {
+    #[allow(unused_mut)]
+    let mut sum = z;
+    // SAFETY: it computes a number from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("fma.rn.f32 {}, {}, {}, {};", out(reg32) sum, in(reg32) x, in(reg32) y, in(reg32) z, options(pure, nomem, nostack))
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (x, y);
+    sum
+}
