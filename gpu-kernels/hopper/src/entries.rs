@@ -6,7 +6,7 @@ use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Regist
 use kernel_common::operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle};
 use kernel_common::tensor_maps::TensorMap;
 use kernel_common::warpgroups::*;
-use kernel_common::{entry_facts, parameter_address};
+use kernel_common::{entry_facts, parameter_address, vectors};
 
 use crate::output;
 use crate::pipelined::{product, Maps};
@@ -21,6 +21,8 @@ pub struct Family {
     pub tile: Tile,
     /// Its arithmetic.
     pub precision: Precision,
+    /// Of factors in parts, how much along k tensor cores sum up before the sums are added to others in f32: so many times 64. Else 0.
+    pub pairs: u32,
     /// Its kernels, one for each of [`WAYS`].
     pub kernels: &'static [Kernel; WAYS.len()],
 }
@@ -45,11 +47,84 @@ const fn copied(is_across: bool, lines: usize, across_is_by_columns: bool) -> Ma
     }
 }
 
+/// Declares an entry.
+macro_rules! entry {
+    (MappedCall, $entry:ident, $product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+        /// C = alpha A B + beta C, tile by tile: see [`product`].
+        ///
+        /// # Safety
+        ///
+        /// As for [`product`], with maps as this kernel's description says.
+        #[kernel]
+        #[allow(unused_variables)] // The kernel knows the maps by their addresses.
+        pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
+            own_shape!($product, $a_across, $b_across, $stages, $boxes, $pairs);
+            let maps = Maps {
+                a: parameter_address!($entry, 0),
+                b: parameter_address!($entry, 1),
+                c: parameter_address!($entry, 2),
+                a_scales: 0,
+                b_scales: 0,
+            };
+            product::<Own>(maps, &call);
+        }
+    };
+    (MappedParts, $entry:ident, $product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+        /// C = alpha A B + beta C of factors in parts, tile by tile, unless something is suspect: see [`product`] and [`split`](crate::split).
+        ///
+        /// # Safety
+        ///
+        /// As for [`product`], with maps as this kernel's description says; `suspect` must point to 4 bytes.
+        #[kernel]
+        #[allow(unused_variables)] // The kernel knows the maps by their addresses.
+        pub unsafe fn $entry(
+            a: TensorMap,
+            b: TensorMap,
+            c: TensorMap,
+            a_scales: TensorMap,
+            b_scales: TensorMap,
+            call: TensorCall,
+            suspect: u64,
+        ) {
+            own_shape!($product, $a_across, $b_across, $stages, $boxes, $pairs);
+            if vectors::load_global_word(suspect).to_bits() != 0 {
+                return;
+            }
+            let maps = Maps {
+                a: parameter_address!($entry, 0),
+                b: parameter_address!($entry, 1),
+                c: parameter_address!($entry, 2),
+                a_scales: parameter_address!($entry, 3),
+                b_scales: parameter_address!($entry, 4),
+            };
+            product::<Own>(maps, &call);
+        }
+    };
+}
+
+/// Declares an entry's shape, `Own`.
+macro_rules! own_shape {
+    ($product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+        struct Own;
+        impl Shape for Own {
+            type Product = $product;
+            type Output = output::F32;
+            const A_ACROSS: bool = $a_across;
+            const B_ACROSS: bool = $b_across;
+            const STAGES: usize = $stages;
+            const PARTS: bool = $pairs > 0;
+            const PAIRS: usize = $pairs;
+            const BOXES: usize = $boxes;
+        }
+    };
+}
+
 /// Declares families, their entries and their descriptions, and lists them.
 macro_rules! families {
     ($(
         $(#[$documentation:meta])*
-        $family:ident $name:literal: $precision:ident, $product:ident, stages $stages:literal;
+        $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident,
+            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
         $(
@@ -62,6 +137,7 @@ macro_rules! families {
                     name: $name,
                     tile: Self::TILE,
                     precision: Precision::$precision,
+                    pairs: $pairs,
                     kernels: &[$(Self::kernel(stringify!($entry), $a_across, $b_across)),+],
                 };
                 const TILE: Tile = Tile {
@@ -77,7 +153,7 @@ macro_rules! families {
                         entry: name,
                         architecture: Architecture::Compute90a,
                         precision: Precision::$precision,
-                        signature: Signature::MappedCall(MappedOperands {
+                        signature: Signature::$kind(MappedOperands {
                             a: copied(a_across, ROWS, true),
                             b: copied(b_across, <$product as Product>::COLUMNS, false),
                             c: MappedOutput::Map(MappedOperand {
@@ -107,37 +183,15 @@ macro_rules! families {
                         const A_ACROSS: bool = false;
                         const B_ACROSS: bool = false;
                         const STAGES: usize = $stages;
+                        const PARTS: bool = $pairs > 0;
+                        const BOXES: usize = $boxes;
                     }
                     <Any as Shape>::SHARED_BYTES as u32
                 };
             }
 
             $(
-                /// C = alpha A B + beta C, tile by tile: see [`product`].
-                ///
-                /// # Safety
-                ///
-                /// As for [`product`], with maps as this kernel's description says.
-                #[kernel]
-                #[allow(unused_variables)] // The kernel knows the maps by their addresses.
-                pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-                    struct Own;
-                    impl Shape for Own {
-                        type Product = $product;
-                        type Output = output::F32;
-                        const A_ACROSS: bool = $a_across;
-                        const B_ACROSS: bool = $b_across;
-                        const STAGES: usize = $stages;
-                    }
-                    let maps = Maps {
-                        a: parameter_address!($entry, 0),
-                        b: parameter_address!($entry, 1),
-                        c: parameter_address!($entry, 2),
-                        a_scales: 0,
-                        b_scales: 0,
-                    };
-                    product::<Own>(maps, &call);
-                }
+                entry!($kind, $entry, $product, $a_across, $b_across, $stages, $boxes, $pairs);
                 entry_facts!($entry, $family::kernel(stringify!($entry), $a_across, $b_across));
             )+
         )+
@@ -149,23 +203,51 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": Bf16, Bf16x256, stages 4;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, stages 4, boxes 2, pairs 0;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": Bf16, Bf16x128, stages 6;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, stages 6, boxes 2, pairs 0;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": Bf16, Bf16x64, stages 7;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, stages 7, boxes 2, pairs 0;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
+
+    /// As wide as two sets of sums allow.
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, stages 5, boxes 1, pairs 1;
+        tensor_128x192_parts_kv: false true,
+        tensor_128x192_parts_kk: false false,
+        tensor_128x192_parts_vv: true true,
+        tensor_128x192_parts_vk: true false,;
+
+    /// Where C has many tiles: fewer additions in f32, and an error that is still below that of f32's own long sums.
+    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, stages 6, boxes 1, pairs 2;
+        tensor_128x128_parts_128_kv: false true,
+        tensor_128x128_parts_128_kk: false false,
+        tensor_128x128_parts_128_vv: true true,
+        tensor_128x128_parts_128_vk: true false,;
+
+    /// For fewer tiles.
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, stages 6, boxes 1, pairs 1;
+        tensor_128x128_parts_kv: false true,
+        tensor_128x128_parts_kk: false false,
+        tensor_128x128_parts_vv: true true,
+        tensor_128x128_parts_vk: true false,;
+
+    /// For the smallest products.
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, stages 7, boxes 2, pairs 1;
+        tensor_128x64_parts_kv: false true,
+        tensor_128x64_parts_kk: false false,
+        tensor_128x64_parts_vv: true true,
+        tensor_128x64_parts_vk: true false,;
 }

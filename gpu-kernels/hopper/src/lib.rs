@@ -9,6 +9,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
 pub mod entries;
+pub mod ieee;
 pub mod output;
 pub mod parts;
 pub mod pipelined;
