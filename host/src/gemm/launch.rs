@@ -214,11 +214,8 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let plan = &Manner::from(plan);
         let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
-        if needed == 0 {
-            return self.launch_without_workspace(product, plan, &mut stream);
-        }
         let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
-        if let Some(buffer) = workspace {
+        if let Some(buffer) = workspace.filter(|_| needed > 0) {
             if !buffer.is_on(self.device()) {
                 return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
             }
@@ -227,16 +224,30 @@ impl Gemm {
             }
             return self.launch_with_workspace(product, plan, buffer.address(), &mut stream);
         }
+        self.launch_in_scratch(product, plan, stream)
+    }
+
+    /// Launches `product` with the stream's own memory as workspace, if it needs any.
+    pub(super) fn launch_in_scratch(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        mut stream: &Stream,
+    ) -> Result<(), GemmError> {
+        let needed = self.workspace_elements(manner, product.m, product.n, product.k, product.count);
+        if needed == 0 {
+            return self.launch_without_workspace(product, manner, &mut stream);
+        }
         // Held until all launches are enqueued: another thread's must not come between those that write the sums and
         // those that read them.
         let mut scratch = stream.scratch();
         let elements = usize::try_from(needed).unwrap_or(usize::MAX);
         let address = scratch.at_least(stream, elements)?;
-        self.launch_with_workspace(product, plan, address, &mut stream)
+        self.launch_with_workspace(product, manner, address, &mut stream)
     }
 
     /// Launches `product` with a kernel of any signature that needs a workspace.
-    fn launch_with_workspace(
+    pub(super) fn launch_with_workspace(
         &self,
         product: &Multiplication<'_>,
         manner: &Manner<'_>,

@@ -169,7 +169,9 @@ impl Gemm {
         ];
         let suspect = Argument::U64(workspace);
         for index in 0..count {
-            let calls = [a_parts.call(&a, index, workspace, correction), b_parts.call(&b, index, workspace, 1.0)];
+            // B's lines are its columns.
+            let calls =
+                [a_parts.call(&a, index, workspace, correction), b_parts.call(&b.transposed(), index, workspace, 1.0)];
             let of_splitting = launch_shape(calls[0].blocks + calls[1].blocks, THREADS);
             let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once: 1 };
             // A C that can't have a map is written element by element.
