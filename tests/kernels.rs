@@ -64,7 +64,7 @@ impl Subject {
         let places = match self.kernel.signature {
             Signature::Plain => [Place::default(); 3],
             Signature::Call => [a_place, b_place, c_place],
-            Signature::Mapped(operands) => {
+            Signature::Mapped(operands) | Signature::MappedCall(operands) => {
                 // Lines begin at multiples of 16 bytes, with gaps or without.
                 let apart = if tight { 0 } else { 8 };
                 let place = |transposed| Place { offset: apart, gap: apart, between: 0, after: apart, transposed };
@@ -91,7 +91,7 @@ impl Subject {
         let plain = (1.0, 0.0);
         // Less than a tile, a tile and a little more, and nothing but whole tiles.
         let sizes: [Sizes; 3] = [[m.min(5), n.min(7), k.min(3)], [m + 1, n + 1, 2 * k + 1], [m, 2 * n, 3 * k]];
-        if let Signature::Mapped(_) = self.kernel.signature {
+        if self.kernel.signature.mapped().is_some() {
             return [true, false]
                 .into_iter()
                 .flat_map(|tight| sizes.map(|sizes| (self.case(sizes, tight, plain), 1)))

@@ -8,7 +8,9 @@ use half::bf16;
 use host::{
     check::{self, Case},
     device::{Device, DeviceBuffer, DeviceSelector},
-    gemm::{DeviceMatricesMut, DeviceMatrix, FactorBuffer, Gemm, GemmError, Timing, ensure_sizes, rounded},
+    gemm::{
+        DeviceMatrices, DeviceMatricesMut, DeviceMatrix, FactorBuffer, Gemm, GemmError, Timing, ensure_sizes, rounded,
+    },
     kernels::Named,
     matrix,
     plan::Plan,
@@ -20,25 +22,37 @@ use ndarray::{Array2, s};
 /// Boxes of 8 x 8 elements, by rows.
 const BOX: MappedOperand =
     MappedOperand { by_columns: false, copied: CopiedBox::Lines { width: 8, lines: 8 }, swizzle: Swizzle::None };
+/// The same of batches.
+const BATCHED: MappedOperand = MappedOperand { copied: CopiedBox::Batched { width: 8, lines: 8 }, ..BOX };
 
 /// C by pointer.
-static BOXES: Kernel = kernel("boxes", MappedOutput::Pointer);
+static BOXES: Kernel = kernel("boxes", Signature::Mapped(operands(BOX, MappedOutput::Pointer)));
 /// C by tensor map.
-static BOXES_STORED: Kernel = kernel("boxes_stored", MappedOutput::Map(BOX));
+static BOXES_STORED: Kernel = kernel("boxes_stored", Signature::Mapped(operands(BOX, MappedOutput::Map(BOX))));
+/// Everything that a call can ask for.
+static BOXES_CALLED: Kernel =
+    kernel("boxes_called", Signature::MappedCall(operands(BATCHED, MappedOutput::Map(BATCHED))));
 
-const fn kernel(name: &'static str, c: MappedOutput) -> Kernel {
+const fn operands(factor: MappedOperand, c: MappedOutput) -> MappedOperands {
+    MappedOperands { a: factor, b: factor, c, cluster: 1, blocks_stay: false }
+}
+
+const fn kernel(name: &'static str, signature: Signature) -> Kernel {
     Kernel {
         name,
         title: "boxes of 8 x 8",
         entry: name,
         architecture: Architecture::Compute90a,
         precision: Precision::Bf16,
-        signature: Signature::Mapped(MappedOperands { a: BOX, b: BOX, c, cluster: 1 }),
+        signature,
         tile: TILE,
         block: BLOCK,
         registers: Registers::Any,
         shared_bytes: 520,
-        launch_shape: |m, n, _| LaunchShape::over_tiles(m, n, TILE, BLOCK),
+        launch_shape: match signature {
+            Signature::MappedCall(_) => |m, n, _| LaunchShape::flat(m, n, TILE, BLOCK, 0),
+            _ => |m, n, _| LaunchShape::over_tiles(m, n, TILE, BLOCK),
+        },
     }
 }
 
@@ -47,11 +61,18 @@ const BLOCK: [u32; 3] = [64, 1, 1];
 
 /// The module of a kernel.
 fn ptx(kernel: &Kernel) -> String {
-    let (parameter, store) = match kernel.entry {
-        "boxes" => (
-            ".param .u64 ENTRY_param_2",
-            "ld.param.u64 %rd3, [ENTRY_param_2];
-	cvta.to.global.u64 %rd3, %rd3;
+    let sizes = "
+	.param .u64 ENTRY_param_3, .param .u64 ENTRY_param_4, .param .u64 ENTRY_param_5";
+    let sizes_and_place = "
+	ld.param.u64 %rd4, [ENTRY_param_3];
+	ld.param.u64 %rd5, [ENTRY_param_4];
+	ld.param.u64 %rd6, [ENTRY_param_5];
+	mov.u32 %r4, %ctaid.x;
+	shl.b32 %r4, %r4, 3;
+	mov.u32 %r5, %ctaid.y;
+	shl.b32 %r5, %r5, 3;";
+    // Of a tile's element: its row and column in %rd10 and %rd11, if it's inside.
+    let inside = "
 	add.u32 %r30, %r5, %r3;
 	add.u32 %r31, %r4, %r2;
 	cvt.u64.u32 %rd10, %r30;
@@ -59,15 +80,9 @@ fn ptx(kernel: &Kernel) -> String {
 	setp.ge.u64 %p5, %rd10, %rd4;
 	@%p5 ret;
 	setp.ge.u64 %p5, %rd11, %rd5;
-	@%p5 ret;
-	mad.lo.u64 %rd12, %rd10, %rd5, %rd11;
-	shl.b64 %rd12, %rd12, 2;
-	add.u64 %rd12, %rd3, %rd12;
-	st.global.f32 [%rd12], %f1;",
-        ),
-        _ => (
-            ".param .align 64 .b8 ENTRY_param_2[128]",
-            "mov.b64 %rd3, ENTRY_param_2;
+	@%p5 ret;";
+    let through_shared_memory = "
+	mov.b64 %rd3, ENTRY_param_2;
 	cvta.param.u64 %rd3, %rd3;
 	shl.b32 %r30, %r1, 2;
 	add.u32 %r30, %r12, %r30;
@@ -75,13 +90,75 @@ fn ptx(kernel: &Kernel) -> String {
 	fence.proxy.async.shared::cta;
 	bar.sync 0;
 	@!%p1 ret;
-	cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd3, {%r4, %r5}], [%r12];
+	cp.async.bulk.tensor.RANK.global.shared::cta.bulk_group [%rd3, {%r4, %r5 PRODUCT}], [%r12];
 	cp.async.bulk.commit_group;
-	cp.async.bulk.wait_group 0;",
-        ),
+	cp.async.bulk.wait_group 0;";
+    let map = ".param .align 64 .b8 ENTRY_param_2[128],";
+    let (parameters, sizes_and_place, store, [rank, product]) = match kernel.entry {
+        "boxes" => {
+            let store = "
+	ld.param.u64 %rd3, [ENTRY_param_2];
+	mad.lo.u64 %rd12, %rd10, %rd5, %rd11;
+	shl.b64 %rd12, %rd12, 2;
+	add.u64 %rd12, %rd3, %rd12;
+	st.global.f32 [%rd12], %f1;";
+            let pointer = ".param .u64 ENTRY_param_2,";
+            (format!("{pointer}{sizes}"), sizes_and_place.to_owned(), format!("{inside}{store}"), ["2d", ""])
+        }
+        "boxes_stored" => {
+            (format!("{map}{sizes}"), sizes_and_place.to_owned(), through_shared_memory.to_owned(), ["2d", ""])
+        }
+        _ => {
+            let sizes_and_place = "
+	ld.param.u32 %r32, [ENTRY_param_3+24];
+	ld.param.u32 %r33, [ENTRY_param_3+28];
+	ld.param.u32 %r34, [ENTRY_param_3+32];
+	cvt.u64.u32 %rd4, %r32;
+	cvt.u64.u32 %rd5, %r33;
+	cvt.u64.u32 %rd6, %r34;
+	add.u32 %r32, %r32, 7;
+	shr.u32 %r32, %r32, 3;
+	add.u32 %r33, %r33, 7;
+	shr.u32 %r33, %r33, 3;
+	mul.lo.u32 %r34, %r32, %r33;
+	mov.u32 %r35, %ctaid.x;
+	div.u32 %r8, %r35, %r34;
+	rem.u32 %r35, %r35, %r34;
+	div.u32 %r5, %r35, %r33;
+	shl.b32 %r5, %r5, 3;
+	rem.u32 %r4, %r35, %r33;
+	shl.b32 %r4, %r4, 3;";
+            let store = format!(
+                "
+	ld.param.f32 %f4, [ENTRY_param_3+44];
+	ld.param.f32 %f5, [ENTRY_param_3+48];
+	ld.param.u32 %r36, [ENTRY_param_3+52];
+	mul.rn.f32 %f1, %f1, %f4;
+	setp.neu.f32 %p6, %f5, 0f00000000;
+	setp.eq.u32 %p7, %r36, 0;
+	or.pred %p7, %p6, %p7;
+	@%p7 bra one_by_one;{through_shared_memory}
+	ret;
+one_by_one:{inside}
+	ld.param.u64 %rd3, [ENTRY_param_3];
+	ld.param.u64 %rd13, [ENTRY_param_3+8];
+	ld.param.u64 %rd14, [ENTRY_param_3+16];
+	cvt.u64.u32 %rd15, %r8;
+	mad.lo.u64 %rd12, %rd10, %rd13, %rd11;
+	mad.lo.u64 %rd12, %rd15, %rd14, %rd12;
+	shl.b64 %rd12, %rd12, 2;
+	add.u64 %rd12, %rd3, %rd12;
+	@%p6 ld.global.f32 %f6, [%rd12];
+	@%p6 fma.rn.f32 %f1, %f6, %f5, %f1;
+	st.global.f32 [%rd12], %f1;"
+            );
+            let call = format!("{map}\n	.param .align 8 .b8 ENTRY_param_3[56]");
+            (call, sizes_and_place.to_owned(), store, ["3d", ", %r8"])
+        }
     };
-    let text = include_str!("common/boxes.ptx");
-    text.replace("C_PARAMETER", parameter).replace("STORE", store).replace("ENTRY", kernel.entry)
+    let text = include_str!("common/boxes.ptx").replace("PARAMETERS", &parameters);
+    let text = text.replace("SIZES_AND_PLACE", &sizes_and_place).replace("STORE", &store);
+    text.replace("RANK", rank).replace("PRODUCT", product).replace("ENTRY", kernel.entry)
 }
 
 fn gemm(kernel: &Kernel) -> Gemm {
@@ -172,6 +249,57 @@ fn a_batch_is_one_launch_after_the_other() {
     }
 }
 
+/// C = alpha A B + beta C of a batch with [`BOXES_CALLED`], C with so many elements between its rows.
+fn check_called([m, n, k]: [usize; 3], count: usize, shared_b: bool, gap: usize, (alpha, beta): (f32, f32)) {
+    let case = format!("{count} * {m} x {n} x {k}, shared {shared_b}, gap {gap}, {alpha}, {beta}");
+    let gemm = gemm(&BOXES_CALLED);
+    let device = gemm.device();
+    let b_count = if shared_b { 1 } else { count };
+    let (a, b) = (halves(count * m, k, 1), halves(b_count * k, n, 2));
+    let c = matrix::random_normal(count * m, n + gap, 3);
+    let b_gap = n.next_multiple_of(8) - n;
+    let (a_buffer, b_buffer) = (with_gaps(device, &a, 0, 0), with_gaps(device, &b, 0, b_gap));
+    let mut c_buffer = device.upload(c.as_slice().unwrap()).unwrap();
+    let a_batch = a_buffer.batch_at(0, count, m, k).unwrap();
+    let FactorBuffer::Bf16(b_elements) = &b_buffer else { unreachable!("with_gaps uploads bf16") };
+    let b_strides = [b_count, k * (n + b_gap)];
+    let b_batch = DeviceMatrices::with_strides(b_elements, 0, b_strides, k, n, n + b_gap).unwrap();
+    let product = match shared_b {
+        true => gemm.product(a_batch, view(&b_buffer, 0, [k, n], b_gap)),
+        false => gemm.product(a_batch, b_batch),
+    };
+    let c_strides = [count, m * (n + gap)];
+    let output = DeviceMatricesMut::with_strides(&mut c_buffer, 0, c_strides, m, n, n + gap).unwrap();
+    product.alpha(alpha).beta(beta).with_plan(Plan::new(&BOXES_CALLED)).enqueue_into(output).unwrap();
+    let result = Array2::from_shape_vec((count * m, n + gap), c_buffer.download().unwrap()).unwrap();
+    for index in 0..count {
+        let part = |all: &Array2<f32>, index: usize, [rows, columns]: [usize; 2]| {
+            all.slice(s![index * rows..(index + 1) * rows, ..columns]).to_owned()
+        };
+        let (a, b) = (part(&a, index, [m, k]), part(&b, if shared_b { 0 } else { index }, [k, n]));
+        let [before, after] = [&c, &result].map(|c| part(c, index, [m, n]));
+        let reference = verify::reference_in(Order::Any, a.view(), b.view()).scaled(alpha, beta, Some(before.view()));
+        let verification = verify::compare(after.view(), &reference);
+        assert!(verification.passed(), "{case}, product {index}: {verification:?}");
+    }
+    let between = |c: &Array2<f32>| c.slice(s![.., n..]).to_owned();
+    assert_eq!(between(&result), between(&c), "{case}: what lies between the rows of C changed");
+}
+
+#[test]
+fn a_call_has_factors_batches_and_a_c_of_any_distances() {
+    for sizes in [[8, 8, 8], [5, 12, 24], [17, 7, 16]] {
+        for factors in [(1.0, 0.0), (1.5, 0.0), (-2.0, 0.5)] {
+            // C's rows of 7 elements can't be copied as boxes, and of 8 or 12 can.
+            for gap in [0, 1, 4] {
+                check_called(sizes, 1, false, gap, factors);
+                check_called(sizes, 3, false, gap, factors);
+                check_called(sizes, 2, true, gap, factors);
+            }
+        }
+    }
+}
+
 #[test]
 fn rows_that_do_not_begin_at_multiples_of_16_bytes_are_refused_with_what_is_needed() {
     let gemm = gemm(&BOXES);
@@ -199,24 +327,25 @@ fn factors_of_the_product_and_parts_of_k_are_refused() {
     let mut c = gemm.device().allocate::<f32>(64).unwrap();
     let (a, b) = (buffer.matrix(8, 32).unwrap(), buffer.matrix(32, 8).unwrap());
     let plan = Plan::new(&BOXES);
-    for product in [
-        gemm.product(a, b).alpha(2.0).with_plan(plan),
-        gemm.product(a, b).beta(1.0).with_plan(plan),
-        gemm.product(a, b).with_plan(Plan { splits: 2, ..plan }),
-    ] {
+    for product in [gemm.product(a, b).alpha(2.0).with_plan(plan), gemm.product(a, b).beta(1.0).with_plan(plan)] {
         let error = product.enqueue_into(c.matrix_mut(8, 8).unwrap()).unwrap_err();
         assert!(matches!(error, GemmError::PlainOnly { kernel: "boxes" }), "{error}");
     }
+    let in_parts = gemm.product(a, b).with_plan(Plan { splits: 2, ..plan });
+    let error = in_parts.enqueue_into(c.matrix_mut(8, 8).unwrap()).unwrap_err();
+    assert!(matches!(error, GemmError::WholeOnly { kernel: "boxes" }), "{error}");
 }
 
 #[test]
 fn without_anything_to_multiply_c_is_zeros() {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
-    let nothing = gemm.device().upload(&[bf16::ONE; 0]).unwrap();
-    let c = gemm.device().upload(&[f32::NAN; 45]).unwrap();
-    let (a, b) = (nothing.matrix(5, 0).unwrap(), nothing.matrix(0, 9).unwrap());
-    gemm.enqueue(&BOXES, a, b, c.matrix(5, 9).unwrap()).unwrap();
-    assert_eq!(c.download().unwrap(), [0.0; 45]);
+    for kernel in [&BOXES, &BOXES_CALLED] {
+        let nothing = gemm.device().upload(&[bf16::ONE; 0]).unwrap();
+        let c = gemm.device().upload(&[f32::NAN; 45]).unwrap();
+        let (a, b) = (nothing.matrix(5, 0).unwrap(), nothing.matrix(0, 9).unwrap());
+        gemm.enqueue(kernel, a, b, c.matrix(5, 9).unwrap()).unwrap();
+        assert_eq!(c.download().unwrap(), [0.0; 45]);
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Enough for an occupancy and a roofline without the GPU at hand. Peak and bandwidth are the makers' figures, which a
 //! real program comes close to at best.
 
-use gpu_kernels::Precision;
+use gpu_kernels::{Kernel, Precision};
 
 /// What one multiprocessor of a compute capability can hold.
 ///
@@ -136,6 +136,14 @@ impl Gpu {
     pub fn architecture(&self) -> String {
         let (major, minor) = self.compute_capability;
         format!("sm_{major}{minor}")
+    }
+
+    /// The instruction set for which a kernel is assembled to run on it: its own, or that which the kernel needs.
+    pub fn architecture_for(&self, kernel: &Kernel) -> String {
+        match kernel.architecture.runs_on_later_gpus() {
+            true => self.architecture(),
+            false => kernel.architecture.name().replace("compute", "sm"),
+        }
     }
 
     /// Whether `name` is its name or the one that its driver gives it, spaces, hyphens and capitals apart.

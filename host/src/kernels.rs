@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel};
 use production_kernels::{Copying, FAMILIES, Family};
 
 use crate::{
@@ -139,7 +139,7 @@ pub(crate) fn ensure_suits(kernel: &Kernel, a: Layout, b: Layout) -> Result<(), 
 
 /// Whether A and B have to lie by columns for `kernel`, instead of by rows.
 pub fn by_columns(kernel: &Kernel) -> [bool; 2] {
-    if let Signature::Mapped(operands) = kernel.signature {
+    if let Some(operands) = kernel.signature.mapped() {
         return [operands.a.by_columns, operands.b.by_columns];
     }
     plan::family_of(kernel).map_or([false; 2], |(_, (a, b))| [a != Copying::AlongK, b == Copying::AlongK])

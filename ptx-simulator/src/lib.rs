@@ -51,23 +51,26 @@
 //! PTX as rustc's and nvcc's back ends write it, for 64-bit addresses: arithmetic on integers, `f32`, `f64`, `f16` and
 //! `bf16`; loads, stores and atomics in all state spaces; control flow with divergence, calls, barriers, votes,
 //! shuffles and reductions of a warp; asynchronous copies from global to shared memory (`cp.async`) and mbarriers;
-//! tensor cores, with factors of `f16`, `bf16` and `tf32` and sums of `f32` (`mma.sync`), and their matrices
-//! (`ldmatrix`, `stmatrix`). What isn't understood is refused by [`Module::parse`] with its line: textures, recursion
-//! and indirect calls, `printf`, clusters and bulk copies, matrix products of other types and of warpgroups.
+//! tensor cores, with factors of `f16`, `bf16` and `tf32` and sums of `f32` (`mma.sync`, and `wgmma` of warpgroups), and
+//! their matrices (`ldmatrix`, `stmatrix`); bulk copies of bytes and of tensors' boxes (`cp.async.bulk`,
+//! `cp.async.bulk.tensor`), for which [`TensorMap`] takes the driver's place. What isn't understood is refused by
+//! [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, clusters of several blocks, matrix
+//! products of other types, reductions of bulk copies.
 //!
 //! A matrix product is a chain of fused multiply-adds of `f32` for each element, in ascending order of k: every product
 //! is exact, every sum rounded to nearest. Hardware adds several products at once and cuts off what doesn't fit, so that
 //! its last bits are others.
 //!
 //! An asynchronous copy happens, all of it, at the last moment at which it may: when its thread waits for it, or when
-//! somebody waits at the mbarrier that it arrives at. So a wait that is missing, or that lets one group too many go on,
+//! somebody waits at the mbarrier that it arrives at, or that counts its bytes. (A product of a warpgroup is computed at
+//! once.) So a wait that is missing, or that lets one group too many go on,
 //! shows in the result, which on hardware it mostly doesn't.
 //!
 //! # What is checked
 //! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by
 //! all threads of the block that they wait for, those that have exited included; matrix instructions by all lanes of the
-//! warp; an mbarrier must be initialised once
-//! and get as many arrivals in each phase as it was initialised for; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
+//! warp, and by all four warps of a warpgroup; an mbarrier must be initialised once
+//! and get as many arrivals in each phase as it was initialised for, and as many bytes as it expects; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
 //! address and source line. A store that fails in one lane writes nothing in any.
 //!
 //! [`observe::hazards`] finds more: races, reads of memory that nobody wrote, accesses that leave their array, and it goes

@@ -111,7 +111,7 @@ impl Swizzle {
             Swizzle::Bytes64 => 3,
             Swizzle::Bytes128 => 7,
         };
-        address ^ (address >> 7 & keep) * CHUNK
+        address ^ ((address >> 7 & keep) * CHUNK)
     }
 }
 

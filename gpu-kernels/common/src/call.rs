@@ -61,6 +61,35 @@ pub struct Call {
     pub reserved: u32,
 }
 
+/// C = alpha A B + beta C for a batch of products of matrices that have tensor maps, as the last parameter of a kernel of
+/// [`Signature::MappedCall`](crate::launch::Signature::MappedCall). Sizes and distances are in elements.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TensorCall {
+    /// The address of C, m x n, row-major: of the first product.
+    pub c: u64,
+    /// From a row of C to the next.
+    pub c_row: u64,
+    /// From one product's C to the next one's.
+    pub c_batch: u64,
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// The inner dimension, which isn't 0.
+    pub k: u32,
+    /// Products.
+    pub batch: u32,
+    /// Rows of tiles in a group, at least 1: a group's tiles are computed before the next group's.
+    pub group: u32,
+    /// The factor of the product.
+    pub alpha: f32,
+    /// The factor of what C holds. With 0, C isn't read.
+    pub beta: f32,
+    /// 1 if C has a tensor map. If not, its parameter is some other matrix's.
+    pub c_is_mapped: u32,
+}
+
 impl Call {
     /// Where A, B and C of one product of the batch lie.
     ///

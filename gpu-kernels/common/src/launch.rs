@@ -142,6 +142,19 @@ pub enum Signature {
     /// `(a: TensorMap, b: TensorMap, c: C, m: usize, n: usize, k: usize)` with tensor maps as the operands say, C being a
     /// tensor map too or a `*mut f32`: C = A B. Lines of the matrices may be apart, as far as multiples of 16 bytes go.
     Mapped(MappedOperands),
+    /// `(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall)` with tensor maps as the operands say, which are all
+    /// [batched](crate::operands::CopiedBox::Batched), and what a [`TensorCall`](crate::call::TensorCall) can ask for besides.
+    MappedCall(MappedOperands),
+}
+
+impl Signature {
+    /// How the kernel copies its operands, if it does that box by box.
+    pub const fn mapped(&self) -> Option<&MappedOperands> {
+        match self {
+            Signature::Plain | Signature::Call => None,
+            Signature::Mapped(operands) | Signature::MappedCall(operands) => Some(operands),
+        }
+    }
 }
 
 /// The part of the product that one block works on: it computes an `m` x `n` tile of C, taking `k` steps of the inner
@@ -268,8 +281,8 @@ impl Kernel {
     /// The kernel's bounds, as the compiler is told.
     pub const fn launch_bounds(&self) -> LaunchBounds {
         let [x, y, z] = self.block;
-        let cluster = match self.signature {
-            Signature::Mapped(MappedOperands { cluster, .. }) if cluster > 1 => cluster,
+        let cluster = match self.signature.mapped() {
+            Some(operands) if operands.cluster > 1 => operands.cluster,
             _ => 0,
         };
         match self.registers {
@@ -287,5 +300,25 @@ impl Kernel {
     /// Blocks in the launch for an `m` x `k` by `k` x `n` product; 0 if there is no launch.
     pub fn blocks(&self, m: usize, n: usize, k: usize) -> u64 {
         (self.launch_shape)(m, n, k).map_or(0, |shape| shape.blocks())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_level_says_of_gpus_is_what_runs_it() {
+        let runs = |architecture: Architecture| {
+            [(7, 0), (7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 1)].map(|has| architecture.runs_on(has))
+        };
+        assert_eq!(runs(Architecture::Compute70), [true; 7]);
+        assert_eq!(runs(Architecture::Compute80), [false, false, true, true, true, true, true]);
+        assert_eq!(runs(Architecture::Compute90a), [false, false, false, false, true, false, false]);
+    }
+
+    #[test]
+    fn the_name_of_a_level_ends_in_zeros() {
+        assert_eq!(Architecture::Compute90a.level_name(), *b"compute_90a\0\0\0\0\0");
     }
 }

@@ -5,7 +5,8 @@
 //! elements of a line are contiguous, and lines are equally far apart. A copy brings a box of such elements to shared
 //! memory, and zeros in the place of those outside the matrix.
 
-/// The operands of a kernel of [`Signature::Mapped`](crate::launch::Signature::Mapped).
+/// The operands of a kernel of [`Signature::Mapped`](crate::launch::Signature::Mapped) or
+/// [`Signature::MappedCall`](crate::launch::Signature::MappedCall).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MappedOperands {
     /// A, m x k.
@@ -17,6 +18,9 @@ pub struct MappedOperands {
     /// Blocks along x that make a cluster, whose blocks run at the same time and reach each other's shared memory; 1 if
     /// there are no clusters. A grid has a multiple of it along x.
     pub cluster: u32,
+    /// Whether blocks take one tile of C after the other, so that a grid needs no more of them than run at a time: one on each
+    /// multiprocessor.
+    pub blocks_stay: bool,
 }
 
 /// How a kernel copies a matrix, box by box.
@@ -35,7 +39,8 @@ pub struct MappedOperand {
 pub enum MappedOutput {
     /// It gets a pointer to the first element, and rows follow each other without gaps.
     Pointer,
-    /// It gets a tensor map, and copies boxes of shared memory to C.
+    /// It gets a tensor map, and copies boxes of shared memory to C. One of
+    /// [`Signature::MappedCall`](crate::launch::Signature::MappedCall) can do without, where C can't have a map.
     Map(MappedOperand),
 }
 
@@ -44,6 +49,13 @@ pub enum MappedOutput {
 pub enum CopiedBox {
     /// `width` elements of each of `lines` lines, by two coordinates: the place in the line, and the line.
     Lines {
+        /// Elements of a line.
+        width: u32,
+        /// Lines.
+        lines: u32,
+    },
+    /// The same of one matrix of a batch, by three coordinates: the place in the line, the line, and the matrix.
+    Batched {
         /// Elements of a line.
         width: u32,
         /// Lines.

@@ -215,6 +215,12 @@ pub struct Hands<'a> {
     pub cublas: Option<&'a Cublas>,
 }
 
+/// Whether a kernel that copies boxes can copy the matrices of a problem.
+fn is_mappable(kernel: &Kernel, problem: &Problem) -> bool {
+    let lie_so = problem.layouts().map(|layout| layout.by_columns) == kernels::by_columns(kernel);
+    lie_so && ensure_sizes(kernel, [problem.m, problem.n, problem.k]).is_ok()
+}
+
 impl Hands<'_> {
     /// Whether a contender can do a problem at all.
     pub fn takes(&self, contender: &Contender, problem: &Problem) -> bool {
@@ -224,12 +230,9 @@ impl Hands<'_> {
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
                 let suits = match kernel.signature {
                     Signature::Plain => problem.is_plain(),
-                    Signature::Mapped(_) => {
-                        problem.batch == 1
-                            && [a.by_columns, b.by_columns] == kernels::by_columns(kernel)
-                            && ensure_sizes(kernel, [problem.m, problem.n, problem.k]).is_ok()
-                    }
                     Signature::Call => true,
+                    Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
+                    Signature::MappedCall(_) => is_mappable(kernel, problem),
                 };
                 suits && self.launches(kernel, problem)
             }

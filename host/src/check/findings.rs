@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ptx_simulator::{
     AccessKind, LaunchConfig, LaunchErrorKind, MemorySpace, Module, Nearest, SourceLocation,
-    observe::hazards::{Finding, FindingKind, Incident, Touched},
+    observe::hazards::{Agent, Finding, FindingKind, Incident, Touched},
 };
 
 use super::problem::{Act, Element, Event, Problem, ProblemKind};
@@ -73,16 +73,18 @@ impl Launch {
     }
 
     fn event(&self, act: Act, incident: Incident) -> Event {
-        let Incident { block, thread, source, ptx_line, copy } = incident;
-        let act = match (act, &copy) {
-            (Act::Reads, Some(_)) => Act::CopiesFrom,
-            (Act::Writes, Some(_)) => Act::CopiesTo,
+        let Incident { block, thread, source, ptx_line, agent, copy } = incident;
+        let act = match (act, agent) {
+            (act, Agent::Thread) => act,
+            (_, Agent::WarpgroupProduct) => Act::Multiplies,
+            (Act::Reads, _) => Act::CopiesFrom,
+            (Act::Writes, _) => Act::CopiesTo,
             (act, _) => act,
         };
         let foreign = source.as_ref().filter(|source| source_line(source).is_none());
         let near = foreign.and_then(|_| self.own_lines.get(&ptx_line).cloned());
         let code = source.as_ref().and_then(source_line).map(str::trim);
-        Event { act, source, near, code, ptx_line, block, thread, copy }
+        Event { act, source, near, code, ptx_line, block, thread, agent, copy }
     }
 }
 
@@ -166,7 +168,8 @@ fn acts(kind: &FindingKind, touched: Option<&Touched>) -> (Act, Act) {
         None => Act::Executes,
     };
     match kind {
-        FindingKind::ReadAfterWrite => (Act::Writes, Act::Reads),
+        FindingKind::ReadAfterWrite | FindingKind::MissingProxyFence => (Act::Writes, Act::Reads),
+        FindingKind::MissingWarpgroupFence | FindingKind::ProductNotAwaited => (Act::Executes, Act::Executes),
         FindingKind::WriteAfterRead => (Act::Reads, Act::Writes),
         FindingKind::WriteAfterWrite => (Act::Writes, Act::Writes),
         FindingKind::Uninitialised => (Act::Reads, Act::Reads),
@@ -190,6 +193,9 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
         FindingKind::OutsideArray => (ProblemKind::OutsideArray, None),
         FindingKind::DifferentBarriers => (ProblemKind::DifferentBarriers, None),
         FindingKind::CopyNeverAwaited => (ProblemKind::CopyNeverAwaited, None),
+        FindingKind::MissingProxyFence => (ProblemKind::MissingProxyFence, None),
+        FindingKind::MissingWarpgroupFence => (ProblemKind::MissingWarpgroupFence, None),
+        FindingKind::ProductNotAwaited => (ProblemKind::ProductNotAwaited, None),
         FindingKind::Fault(fault) => {
             let kind = match fault {
                 LaunchErrorKind::OutOfBounds { .. } => ProblemKind::OutOfBounds,

@@ -94,7 +94,8 @@ pub fn cases(named: Named) -> Vec<Case> {
     let edges = [2 * m + 3, (2 * n).saturating_sub(3).max(1)];
     let Some((_, ways)) = plan::family_of(kernel) else {
         let deep = k * 3.max(24usize.div_ceil(k));
-        let beta = if kernel.signature == Signature::Call { 1.0 } else { 0.0 };
+        let reads_c = matches!(kernel.signature, Signature::Call | Signature::MappedCall(_));
+        let beta = if reads_c { 1.0 } else { 0.0 };
         let of = |shape| Case::new(kernel, next_sizes(kernel, shape));
         let whole = of([2 * m, 2 * n, deep]);
         let with_edges = Case { beta, ..of([edges[0], edges[1], deep + 5]) };

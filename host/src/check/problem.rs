@@ -1,6 +1,9 @@
 //! What can be wrong with a kernel, in the terms of its source.
 
-use ptx_simulator::{SourceLocation, observe::hazards::CopyState};
+use ptx_simulator::{
+    SourceLocation,
+    observe::hazards::{Agent, CopyState},
+};
 use serde::Serialize;
 
 use crate::gpus::WARP;
@@ -31,7 +34,13 @@ pub enum ProblemKind {
     DifferentBarriers,
     /// An asynchronous copy that its thread never waits for.
     CopyNeverAwaited,
-    /// An mbarrier at which more arrivals are waited for than come.
+    /// What a thread wrote is read by a bulk copy or a warpgroup's product, without a fence between the proxies.
+    MissingProxyFence,
+    /// A warpgroup's product uses registers that were written otherwise, without its fence.
+    MissingWarpgroupFence,
+    /// A register is used that a warpgroup's product may still write.
+    ProductNotAwaited,
+    /// An mbarrier at which more arrivals or bytes are waited for than come.
     MbarrierDeadlock,
     /// An mbarrier that is used before it's initialised, or in another way that it mustn't.
     MbarrierMisuse,
@@ -68,6 +77,8 @@ pub enum Act {
     CopiesFrom,
     /// It copies into memory, asynchronously.
     CopiesTo,
+    /// It multiplies what is in memory, asynchronously and with others of its warpgroup.
+    Multiplies,
     /// It accesses memory atomically.
     Atomic,
     /// It waits at a barrier.
@@ -95,9 +106,16 @@ pub struct Event {
     pub block: [u32; 3],
     /// Position of the thread in the block.
     pub thread: [u32; 3],
-    /// How far it is, if it's an asynchronous copy.
+    /// Who accesses memory for the thread, if it isn't the thread itself.
+    #[serde(skip_serializing_if = "is_thread")]
+    pub agent: Agent,
+    /// How far it is, if it's an asynchronous copy or product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copy: Option<CopyState>,
+}
+
+fn is_thread(agent: &Agent) -> bool {
+    *agent == Agent::Thread
 }
 
 /// An element of a matrix or an array.

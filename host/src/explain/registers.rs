@@ -102,7 +102,8 @@ impl RegisterCounts<'_> {
         if let Some((_, registers)) = self.assembled.iter().find(|(entry, _)| *entry == kernel.entry) {
             return registers.clone();
         }
-        let registers = assembled_registers(ptx, kernel.entry, &self.gpu.architecture());
+        let architecture = self.gpu.architecture_for(kernel);
+        let registers = assembled_registers(ptx, kernel.entry, &architecture);
         self.assembled.push((kernel.entry, registers.clone()));
         registers
     }

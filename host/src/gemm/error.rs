@@ -162,6 +162,14 @@ pub enum GemmError {
         /// The kernel.
         kernel: &'static str,
     },
+    /// A kernel that doesn't take K in parts.
+    #[error(
+        "the kernel '{kernel}' takes K as a whole: leave out the number of parts, or take a production kernel for f32"
+    )]
+    WholeOnly {
+        /// The kernel.
+        kernel: &'static str,
+    },
     /// Elements of types that don't go together.
     #[error(
         "A has elements of {a}, B of {b} and C of {c}: A and B must have elements of the same type, and C those of f32"

@@ -187,9 +187,9 @@ impl Factors {
     ) -> Result<[Factors; 2], GemmError> {
         let element = kernel.precision.factors();
         let [a, b] = matrices;
-        let [a_by_columns, b_by_columns] = match kernel.signature {
-            Signature::Mapped(_) => kernels::by_columns(kernel),
-            Signature::Plain | Signature::Call => matrices.map(|it| element == ElementType::F32 && is_by_columns(it)),
+        let [a_by_columns, b_by_columns] = match kernel.signature.mapped() {
+            Some(_) => kernels::by_columns(kernel),
+            None => matrices.map(|it| element == ElementType::F32 && is_by_columns(it)),
         };
         Ok([Factors::upload(device, element, a, a_by_columns)?, Factors::upload(device, element, b, b_by_columns)?])
     }

@@ -11,12 +11,16 @@ use std::{ops::Range, ptr, slice};
 
 use gpu_kernels::{
     Kernel, LaunchShape, Signature,
-    launch::{ElementType, MAX_GRID_YZ},
+    launch::{ElementType, MAX_GRID_X, MAX_GRID_YZ},
 };
-use kernel_common::Call;
+use kernel_common::{
+    Call,
+    call::TensorCall,
+    operands::{MappedOperands, MappedOutput},
+};
 use production_kernels::reduce;
 
-use super::{Gemm, GemmError, Operand, mapped, matrix::Place};
+use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place};
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
     plan::{Plan, Problem},
@@ -240,6 +244,7 @@ impl Gemm {
         match manner.kernel.signature {
             Signature::Plain | Signature::Mapped(_) => self.launch_plain(product, manner.kernel, launcher),
             Signature::Call => self.launch_call(product, manner, None, launcher),
+            Signature::MappedCall(operands) => self.launch_mapped_call(product, manner, &operands, launcher),
         }
     }
 
@@ -253,7 +258,7 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         product.suits(plan.kernel)?;
         if plan.kernel.signature != Signature::Call {
-            return Err(GemmError::PlainOnly { kernel: plan.kernel.name });
+            return Err(GemmError::WholeOnly { kernel: plan.kernel.name });
         }
         self.launch_pieces(product, plan, workspace, launcher)
     }
@@ -388,39 +393,112 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, .. } = *product;
-        let operands = match kernel.signature {
-            Signature::Mapped(operands) => Some(operands),
-            _ => None,
-        };
-        let gap = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(_, matrix)| !matrix.is_packed());
-        if let (Some((matrix, _)), None) = (gap, operands) {
+        let operands = kernel.signature.mapped();
+        let gap = [("A", &a), ("B", &b), ("C", &c)].into_iter().find(|(name, matrix)| {
+            let is_mapped = operands.is_some_and(|operands| *name != "C" || operands.c != MappedOutput::Pointer);
+            !is_mapped && !matrix.is_packed()
+        });
+        if let Some((matrix, _)) = gap {
             return Err(GemmError::NotPacked { matrix, kernel: kernel.name });
         }
         if product.beta != 0.0 || (product.alpha != 1.0 && k > 0) {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
         if operands.is_some() && k == 0 {
-            // There is no box of nothing, and C = 0 is what the sums of no splits come to.
-            let manner = Manner { kernel: &reduce::KERNEL, splits: 1, group: 1 };
-            return self.launch_pieces(product, &manner, None, launcher);
+            return self.launch_scaling(product, launcher);
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let loaded = self.loaded_kernel(kernel)?;
         let sizes = [m, n, k].map(|size| Argument::U64(size as u64));
         for index in 0..product.count {
-            let mapped =
-                operands.map(|operands| mapped::arguments(self.device(), kernel.name, &operands, product, index));
-            let mapped = mapped.transpose()?;
-            let [a, b, c] = match &mapped {
-                Some(matrices) => matrices.each_ref().map(|matrix| matrix.as_argument()),
-                None => [&a, &b, &c].map(|operand| Argument::Pointer(operand.address(index))),
+            let pointers = [&a, &b, &c].map(|operand| Argument::Pointer(operand.address(index)));
+            let (factors, output);
+            let [a, b, c] = match operands {
+                None => pointers,
+                Some(operands) => {
+                    let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once: 1 };
+                    factors = mapper.factors(index)?;
+                    output = mapper.output(index)?;
+                    let c = output.as_ref().map_or(pointers[2], |map| Argument::Bytes(map));
+                    [Argument::Bytes(&factors[0]), Argument::Bytes(&factors[1]), c]
+                }
             };
             let [m, n, k] = sizes;
             // SAFETY: every kernel of these signatures takes (a, b, c, m, n, k) and, launched with its own shape, stays inside
-            // the m x k, k x n and m x n elements at a, b and c or in the tensors of these maps, which say where elements end;
-            // they are of the types that it takes and have no gaps, or such as the maps say,
-            // and the views were checked to lie inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
+            // the m x k, k x n and m x n elements at a, b and c, or in the tensors of these maps, which are the same elements;
+            // they are of the types that it takes and have no gaps, or only such as the maps say. The views were checked to lie
+            // inside their buffers, which outlive this call and, freed after what is enqueued, the launch.
             unsafe { launcher.launch(&loaded, &shape, &[a, b, c, m, n, k])? };
+        }
+        Ok(())
+    }
+
+    /// Launches C = beta C, which is what the sums of no splits come to, for products without anything to multiply. (Of nothing
+    /// there are no boxes to copy.)
+    fn launch_scaling(&self, product: &Multiplication<'_>, launcher: &mut impl Launcher) -> Result<(), GemmError> {
+        let manner = Manner { kernel: &reduce::KERNEL, splits: 1, group: 1 };
+        self.launch_pieces(product, &manner, None, launcher)
+    }
+
+    /// Launches `product` with a kernel that takes maps of batches: once if the matrices of all batches are equally far apart,
+    /// else once for every product.
+    fn launch_mapped_call(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        operands: &MappedOperands,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        let kernel = manner.kernel;
+        product.suits(kernel)?;
+        let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
+        if k == 0 {
+            return self.launch_scaling(product, launcher);
+        }
+        let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
+        if m.max(n).max(k) > self.limits.size {
+            return Err(no_launch());
+        }
+        let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
+        let loaded = self.loaded_kernel(kernel)?;
+        let at_once = if [a, b, c].iter().all(Operand::is_batch_at_aligned_distances) { count } else { 1 };
+        let tiles = u64::from(shape.grid[0]) * at_once as u64;
+        let cluster = operands.cluster.max(1);
+        let at_a_time = u64::from((self.device().machine().multiprocessors / cluster).max(1) * cluster);
+        let blocks = if operands.blocks_stay { tiles.min(at_a_time) } else { tiles };
+        if tiles > MAX_GRID_X {
+            // Blocks that stay count tiles with as many bits.
+            return Err(no_launch());
+        }
+        let shape = LaunchShape { grid: [blocks as u32, shape.grid[1], shape.grid[2]], ..shape };
+        let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once };
+        for first in (0..count).step_by(at_once) {
+            let factors = mapper.factors(first)?;
+            // A C that can't have a map is written element by element.
+            let output = match mapper.output(first) {
+                Err(GemmError::Unmappable { .. }) => None,
+                output => output?,
+            };
+            let call = TensorCall {
+                c: c.address(first),
+                c_row: c.row_stride as u64,
+                c_batch: c.stride() as u64,
+                m: m as u32,
+                n: n as u32,
+                k: k as u32,
+                batch: at_once as u32,
+                group: group(kernel, manner.group, m),
+                alpha,
+                beta,
+                c_is_mapped: output.is_some().into(),
+            };
+            let [a, b, c] =
+                [&factors[0], &factors[1], output.as_ref().unwrap_or(&factors[0])].map(|map| Argument::Bytes(map));
+            // SAFETY: the kernel takes three maps and a TensorCall, and stays inside the tensors of A's and B's map and inside
+            // C, which are the elements of these matrices, of the types that it takes. The views were checked to be inside
+            // their buffers, C's apart from each other and from all that may be read meanwhile; the buffers outlive this
+            // call and, freed after what is enqueued, the launch.
+            unsafe { launcher.launch(&loaded, &shape, &[a, b, c, Argument::Bytes(bytes_of(&call))])? };
         }
         Ok(())
     }
@@ -450,10 +528,21 @@ fn pointer<T>(address: u64) -> *const T {
     ptr::without_provenance(address as usize)
 }
 
+/// What kernels read byte for byte.
+///
+/// # Safety
+///
+/// The type has no padding, so that every byte of it is set.
+unsafe trait Bytes {}
+// SAFETY: its fields are of 8 bytes, then an even number of 4.
+unsafe impl Bytes for Call {}
+// SAFETY: as above.
+unsafe impl Bytes for TensorCall {}
+
 /// A call as kernels read it.
-fn bytes_of(call: &Call) -> &[u8] {
-    // SAFETY: a Call has no padding, so that every byte of it is set; the bytes live as long as it does.
-    unsafe { slice::from_raw_parts(ptr::from_ref(call).cast(), size_of::<Call>()) }
+fn bytes_of<T: Bytes>(call: &T) -> &[u8] {
+    // SAFETY: every byte of it is set; the bytes live as long as it does.
+    unsafe { slice::from_raw_parts(ptr::from_ref(call).cast(), size_of::<T>()) }
 }
 
 #[cfg(test)]

@@ -8,57 +8,61 @@ use kernel_common::{
 use ptx_simulator::{Swizzle as MapSwizzle, TensorElement};
 
 use super::{GemmError, Operand, launch::Multiplication};
-use crate::device::{Argument, Device, DeviceError, TENSOR_MAP_BYTES, TensorMap, TensorMapLayout};
+use crate::device::{Device, DeviceError, TENSOR_MAP_BYTES, TensorMap, TensorMapLayout};
 
 /// Bytes that a line begins at multiples of.
 const ALIGNMENT: usize = 16;
 
-/// What a kernel takes for one of the three matrices.
-pub(super) enum MappedArgument {
-    /// A tensor map.
-    Map([u8; TENSOR_MAP_BYTES]),
-    /// An address.
-    Pointer(u64),
+/// A tensor map.
+pub(super) type Map = [u8; TENSOR_MAP_BYTES];
+
+/// How a kernel sees a product: the matrices, and what it does with them.
+pub(super) struct Mapper<'a> {
+    pub(super) device: &'a Device,
+    pub(super) kernel: &'static str,
+    pub(super) operands: &'a MappedOperands,
+    pub(super) product: &'a Multiplication<'a>,
+    /// How many matrices of a batch a map is of, where maps are of batches.
+    pub(super) at_once: usize,
 }
 
-impl MappedArgument {
-    /// The argument of the launch.
-    pub(super) fn as_argument(&self) -> Argument<'_> {
-        match self {
-            MappedArgument::Map(bytes) => Argument::Bytes(bytes),
-            MappedArgument::Pointer(address) => Argument::Pointer(*address),
+impl Mapper<'_> {
+    /// The maps of A and of B for product `index` of a batch, or from that on where maps are of batches.
+    ///
+    /// # Errors
+    ///
+    /// [`GemmError::Lines`], [`GemmError::Panels`] or [`GemmError::Unmappable`] if it can't copy them.
+    pub(super) fn factors(&self, index: usize) -> Result<[Map; 2], GemmError> {
+        let Multiplication { a, b, .. } = self.product;
+        Ok([self.map("A", a, &self.operands.a, index)?, self.map("B", b, &self.operands.b, index)?])
+    }
+
+    /// The map of C; `None` if the kernel doesn't copy it.
+    ///
+    /// # Errors
+    ///
+    /// As [`factors`](Mapper::factors).
+    pub(super) fn output(&self, index: usize) -> Result<Option<Map>, GemmError> {
+        match &self.operands.c {
+            MappedOutput::Map(copied) => self.map("C", &self.product.c, copied, index).map(Some),
+            MappedOutput::Pointer => Ok(None),
         }
     }
-}
 
-/// What `kernel` takes for A, B and C of product `index` of a batch.
-///
-/// # Errors
-///
-/// [`GemmError::Lines`], [`GemmError::Panels`] or [`GemmError::Unmappable`] if it can't copy them, [`GemmError::NotPacked`] if
-/// it doesn't copy C and that has gaps.
-pub(super) fn arguments(
-    device: &Device,
-    kernel: &'static str,
-    operands: &MappedOperands,
-    product: &Multiplication<'_>,
-    index: usize,
-) -> Result<[MappedArgument; 3], GemmError> {
-    let Multiplication { a, b, c, .. } = product;
-    let map = |matrix, operand: &Operand<'_>, copied: &MappedOperand| {
-        let layout = layout(kernel, matrix, operand, copied, index)?;
-        let unmappable = |error| match error {
+    fn map(
+        &self,
+        matrix: &'static str,
+        operand: &Operand<'_>,
+        copied: &MappedOperand,
+        index: usize,
+    ) -> Result<Map, GemmError> {
+        let kernel = self.kernel;
+        let layout = layout(kernel, matrix, operand, copied, (index, self.at_once))?;
+        self.device.tensor_map(&layout).map_err(|error| match error {
             DeviceError::TensorMap(reason) => GemmError::Unmappable { kernel, matrix, reason },
             error => error.into(),
-        };
-        device.tensor_map(&layout).map(MappedArgument::Map).map_err(unmappable)
-    };
-    let c = match &operands.c {
-        MappedOutput::Map(copied) => map("C", c, copied)?,
-        MappedOutput::Pointer if c.is_packed() => MappedArgument::Pointer(c.address(index)),
-        MappedOutput::Pointer => return Err(GemmError::NotPacked { matrix: "C", kernel }),
-    };
-    Ok([map("A", a, &operands.a)?, map("B", b, &operands.b)?, c])
+        })
+    }
 }
 
 /// Whether a kernel can copy matrices of the sizes m, n and k without gaps that lie as it wants them. Kernels that don't copy
@@ -68,31 +72,39 @@ pub(super) fn arguments(
 ///
 /// [`GemmError::Unmappable`] or [`GemmError::Panels`] if it can't.
 pub fn ensure_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Result<(), GemmError> {
-    let Signature::Mapped(operands) = kernel.signature else { return Ok(()) };
+    let Some(operands) = kernel.signature.mapped() else { return Ok(()) };
     if [m, n, k].contains(&0) {
         return Ok(());
     }
     let check = |matrix, rows, columns, element, copied: &MappedOperand| {
         let operand = Operand::stand_in(element, None, rows, columns, copied.by_columns);
-        let layout = layout(kernel.name, matrix, &operand, copied, 0)?;
+        let layout = layout(kernel.name, matrix, &operand, copied, (0, 1))?;
         let unmappable = |reason| GemmError::Unmappable { kernel: kernel.name, matrix, reason };
         TensorMap::encode(&layout).map(|_| ()).map_err(unmappable)
     };
     let factors = kernel.precision.factors();
     check("A", m, k, factors, &operands.a)?;
     check("B", k, n, factors, &operands.b)?;
-    match &operands.c {
-        MappedOutput::Pointer => Ok(()),
-        MappedOutput::Map(copied) => check("C", m, n, ElementType::F32, copied),
+    match needed_output(&kernel.signature) {
+        Some(copied) => check("C", m, n, ElementType::F32, copied),
+        None => Ok(()),
+    }
+}
+
+/// How C is copied by a kernel that can't do without a map of it.
+fn needed_output(signature: &Signature) -> Option<&MappedOperand> {
+    match signature {
+        Signature::Mapped(MappedOperands { c: MappedOutput::Map(copied), .. }) => Some(copied),
+        _ => None,
     }
 }
 
 /// The least sizes m, n and k from the given ones on that a kernel takes in the sense of [`ensure_sizes`].
 pub fn next_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> [usize; 3] {
-    let Signature::Mapped(operands) = kernel.signature else { return [m, n, k] };
+    let Some(operands) = kernel.signature.mapped() else { return [m, n, k] };
     let whole = |element: ElementType, copied: &MappedOperand, length: &mut usize| {
         let panel = match copied.copied {
-            CopiedBox::Lines { .. } => 1,
+            CopiedBox::Lines { .. } | CopiedBox::Batched { .. } => 1,
             CopiedBox::Panels { width, .. } => width as usize,
         };
         *length = length.next_multiple_of((ALIGNMENT / element.bytes()).max(panel));
@@ -101,19 +113,19 @@ pub fn next_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> [usize; 3] {
     let [m, n, k] = &mut sizes;
     whole(factors, &operands.a, if operands.a.by_columns { m } else { k });
     whole(factors, &operands.b, if operands.b.by_columns { k } else { n });
-    if let MappedOutput::Map(c) = &operands.c {
+    if let Some(c) = needed_output(&kernel.signature) {
         whole(ElementType::F32, c, n);
     }
     sizes
 }
 
-/// The tensor that a kernel sees in a matrix, and its boxes.
+/// The tensor that a kernel sees in matrix `index` of a batch, or in as many from that on as a map is of, and its boxes.
 fn layout(
     kernel: &'static str,
     matrix: &'static str,
     operand: &Operand<'_>,
     copied: &MappedOperand,
-    index: usize,
+    (index, at_once): (usize, usize),
 ) -> Result<TensorMapLayout, GemmError> {
     let MappedOperand { by_columns, copied, swizzle } = *copied;
     // Its lines are the rows of this one.
@@ -130,6 +142,11 @@ fn layout(
     let (elements, count, apart) = (lines.columns as u64, lines.rows as u64, apart as u64);
     let (sizes, strides, box_sizes) = match copied {
         CopiedBox::Lines { width, lines } => (vec![elements, count], vec![apart], vec![width, lines]),
+        CopiedBox::Batched { width, lines } => {
+            // Of a single matrix any distance will do.
+            let distance = if at_once == 1 { ALIGNMENT } else { operand.stride() * element_bytes };
+            (vec![elements, count, at_once as u64], vec![apart, distance as u64], vec![width, lines, 1])
+        }
         CopiedBox::Panels { width, lines, panels } => {
             let panel = u64::from(width);
             if !elements.is_multiple_of(panel) {
@@ -187,6 +204,7 @@ mod tests {
             swizzle: Swizzle::Bytes128,
         }),
         cluster: 1,
+        blocks_stay: false,
     };
 
     fn halves(rows: usize, columns: usize, by_columns: bool) -> Operand<'static> {
@@ -198,7 +216,7 @@ mod tests {
     }
 
     fn layout_of(operand: &Operand<'_>, copied: &MappedOperand) -> Result<TensorMapLayout, String> {
-        layout("it", "A", operand, copied, 0).map_err(|error| error.to_string())
+        layout("it", "A", operand, copied, (0, 1)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -229,6 +247,16 @@ mod tests {
         );
         let error = layout_of(&halves(70, 200, false), &OPERANDS.b).unwrap_err();
         assert!(error.contains("multiple of 64") && error.contains("200"), "{error}");
+    }
+
+    #[test]
+    fn the_matrices_of_a_batch_are_a_third_dimension_from_the_product_on_that_is_launched() {
+        let copied = MappedOperand { copied: CopiedBox::Batched { width: 64, lines: 128 }, ..OPERANDS.a };
+        let batch = Operand::stand_in(ElementType::Bf16, Some(5), 200, 72, false);
+        let layout = layout("it", "A", &batch, &copied, (2, 3)).unwrap();
+        assert_eq!((layout.sizes, layout.strides), (vec![72, 200, 3], vec![144, 28800]));
+        assert_eq!((layout.address, layout.box_sizes), (2 * 28800, vec![64, 128, 1]));
+        assert_eq!(layout_of(&halves(200, 72, false), &copied).unwrap().sizes, [72, 200, 1]);
     }
 
     #[test]

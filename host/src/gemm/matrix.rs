@@ -602,6 +602,20 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// Elements from one matrix of a batch to the next; 0 where there is no such distance.
+    pub(super) fn stride(&self) -> usize {
+        match self.place {
+            Place::Strided { stride, .. } => stride,
+            Place::One(_) | Place::Listed { .. } => 0,
+        }
+    }
+
+    /// Whether it is a batch of several matrices that are equally far apart, all at multiples of 16 bytes if the first is.
+    pub(super) fn is_batch_at_aligned_distances(&self) -> bool {
+        let stride = self.stride();
+        stride > 0 && stride.is_multiple_of(self.elements_together())
+    }
+
     /// What stands for matrices in host memory before there is a buffer for them: it lies as they will, without gaps, but is
     /// nowhere. A batch of `count`, or a single matrix if there is none.
     pub(super) fn stand_in(

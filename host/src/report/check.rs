@@ -1,6 +1,9 @@
 //! What `check` has to say.
 
-use ptx_simulator::{SourceLocation, observe::hazards::CopyState};
+use ptx_simulator::{
+    SourceLocation,
+    observe::hazards::{Agent, CopyState},
+};
 use serde::Serialize;
 
 use super::{Report, table};
@@ -189,6 +192,7 @@ fn act_text(act: Act, language: Language) -> &'static str {
         Act::Writes => language.choose("writes", "写入"),
         Act::CopiesFrom => language.choose("copies from", "异步拷出"),
         Act::CopiesTo => language.choose("copies to", "异步拷入"),
+        Act::Multiplies => language.choose("multiplies", "异步相乘"),
         Act::Atomic => language.choose("updates atomically", "原子更新"),
         Act::Waits => language.choose("waits", "等待"),
         Act::Executes => language.choose("is here", "位于"),
@@ -253,6 +257,15 @@ fn title(problem: &Problem, language: Language) -> String {
         CopyNeverAwaited => {
             language.choose("asynchronous copy that nobody waits for", "从未等待的异步拷贝").to_owned() + &words
         }
+        MissingProxyFence => {
+            title("no fence between the proxies for", "缺少代理间的栅栏（fence.proxy.async）") + &words
+        }
+        MissingWarpgroupFence => {
+            language.choose("no fence before a warpgroup's product", "warpgroup 乘法之前缺少 wgmma.fence").to_owned()
+        }
+        ProductNotAwaited => {
+            language.choose("sums of a product that isn't waited for", "使用了尚未等待的乘法结果").to_owned()
+        }
         MbarrierDeadlock => {
             language.choose("an mbarrier is waited for in vain", "对 mbarrier 的等待永远不会结束").to_owned()
         }
@@ -294,6 +307,9 @@ fn advice_on_copies(problem: &Problem, first: &str, second: &str, language: Lang
             format!("mbarrier 在{first}设置，而{second}使用它时无法得知：请在两者之间调用 thread::sync_threads()。"),
         ));
     }
+    if let Some(text) = advice_on_hopper(problem, first, second, language) {
+        return Some(text);
+    }
     let of_second = problem.second.as_ref().and_then(|event| event.copy.as_ref());
     Some(match (problem.kind, &problem.first.copy, of_second) {
         (ReadAfterWrite, Some(CopyState::UnderWay { left_open_at }), _) => match place(left_open_at) {
@@ -328,6 +344,31 @@ fn advice_on_copies(problem: &Problem, first: &str, second: &str, language: Lang
         (WriteAfterWrite, one, other) if one.is_some() || other.is_some() => language.choose(
             format!("{first} and {second} write the same place, and one of them is a copy that may still be on its way: wait for it in between, or use another stage."),
             format!("{first}与{second}写同一位置，其中的拷贝可能还没有完成：请在两者之间等待，或使用另一个缓冲级。"),
+        ),
+        _ => return None,
+    })
+}
+
+/// What is to be done about a hazard of a bulk copy or of a warpgroup's product; nothing for others.
+fn advice_on_hopper(problem: &Problem, first: &str, second: &str, language: Language) -> Option<String> {
+    use ProblemKind::*;
+    let of_second = problem.second.as_ref().map(|event| event.agent).unwrap_or_default();
+    Some(match (problem.kind, problem.first.agent, of_second) {
+        (ReadAfterWrite, Agent::BulkLoad, _) => language.choose(
+            format!("The copy ({first}) may not be done when it's read ({second}): whoever reads must wait at the copy's mbarrier, for the parity of the phase that was told to expect its bytes (arrive_and_expect)."),
+            format!("读取时（{second}）拷贝（{first}）可能还没有完成：读取者必须在该拷贝的 mbarrier 上等待，奇偶位必须是预期了这些字节（arrive_and_expect）的那个阶段。"),
+        ),
+        (WriteAfterRead, Agent::WarpgroupProduct, _) => language.choose(
+            format!("The product ({first}) may still be reading what {second} overwrites: its warpgroup must wait for it (Product::wait) and only then tell the writer, at the stage's mbarrier or a barrier."),
+            format!("{second}写入时，乘法（{first}）可能还在读取该处：它的 warpgroup 必须先等待（Product::wait），然后才能通过该级的 mbarrier 或屏障通知写入者。"),
+        ),
+        (WriteAfterRead, _, Agent::BulkLoad) => language.choose(
+            format!("The copy ({second}) goes into what others still read ({first}): they must arrive at the stage's mbarrier after their reads, and the copying thread must wait there first."),
+            format!("拷贝（{second}）写入的位置其他线程还在读取（{first}）：它们必须在读取之后到达该级的 mbarrier，发起拷贝的线程要先在那里等待。"),
+        ),
+        (WriteAfterRead, Agent::BulkStore, _) => language.choose(
+            format!("The copy ({first}) may still be reading what {second} overwrites: the thread that started it must wait first (wait_for_reads, with few enough groups left open), and a barrier must tell the others."),
+            format!("{second}写入时，拷贝（{first}）可能还在读取该处：发起它的线程要先等待（wait_for_reads，并减少允许未完成的组数），再用屏障通知其他线程。"),
         ),
         _ => return None,
     })
@@ -407,10 +448,16 @@ pub(super) fn advice(problem: &Problem, language: Language) -> String {
         (DifferentBarriers, Language::Zh) => format!("{first}与{second}是两个屏障：同一线程块的所有线程必须到达同一个屏障。"),
         (CopyNeverAwaited, Language::En) => "The thread ends while its copy is on its way: wait for it (wait_group::<0>()), or don't begin what isn't needed.".to_owned(),
         (CopyNeverAwaited, Language::Zh) => "线程结束时它的拷贝还没有完成：请先等待（wait_group::<0>()），用不到的拷贝则不要发起。".to_owned(),
-        (MbarrierDeadlock, Language::En) => "Fewer arrivals come than the mbarrier was initialised for, or the wait names the wrong parity: the count must be that of all arrivals in a phase, and the parity changes from phase to phase, from 0 on.".to_owned(),
-        (MbarrierDeadlock, Language::Zh) => "到达的次数少于 mbarrier 初始化时的计数，或者等待的奇偶位写错了：计数必须等于一个阶段内全部到达的次数，奇偶位从 0 开始，每个阶段翻转一次。".to_owned(),
-        (MbarrierMisuse, Language::En) => "One thread initialises it, once, thread::sync_threads() comes after that, and in no phase do more arrive than it was initialised for.".to_owned(),
-        (MbarrierMisuse, Language::Zh) => "由一个线程初始化一次，之后调用 thread::sync_threads()，并且每个阶段的到达次数不能超过初始化的计数。".to_owned(),
+        (MissingProxyFence, Language::En) => format!("Copies of tiles and tensor cores see shared memory by another way: after the writes ({first}) each writing thread must show them (show_to_copies), and then a barrier tells who starts the reader ({second})."),
+        (MissingProxyFence, Language::Zh) => format!("整块拷贝和张量核心经由另一条通路访问共享内存：写入（{first}）之后，每个写入的线程都要执行 show_to_copies，再用屏障通知发起读取（{second}）的线程。"),
+        (MissingWarpgroupFence, Language::En) => "Registers that are written otherwise, and the first product, need wgmma.fence before the product uses them.".to_owned(),
+        (MissingWarpgroupFence, Language::Zh) => "首次乘法之前，以及寄存器被其他指令写过之后，都需要先执行 wgmma.fence，乘法才能使用它们。".to_owned(),
+        (ProductNotAwaited, Language::En) => format!("The product ({first}) may still be writing what {second} uses: wait for it first (Product::wait, with few enough groups left open)."),
+        (ProductNotAwaited, Language::Zh) => format!("{second}使用的寄存器，乘法（{first}）可能还在写：请先等待（Product::wait，并减少允许未完成的组数）。"),
+        (MbarrierDeadlock, Language::En) => "Fewer arrivals or bytes come than the mbarrier waits for, or the wait names the wrong parity: the count must be that of all arrivals in a phase, the bytes those of its copies, and the parity changes from phase to phase, from 0 on.".to_owned(),
+        (MbarrierDeadlock, Language::Zh) => "到达的次数或字节数少于 mbarrier 所等待的，或者等待的奇偶位写错了：计数必须等于一个阶段内全部到达的次数，字节数必须等于其拷贝的字节数，奇偶位从 0 开始，每个阶段翻转一次。".to_owned(),
+        (MbarrierMisuse, Language::En) => "One thread initialises it, once, thread::sync_threads() comes after that, and in no phase do more arrive than it was initialised for, or more bytes come than it was told to expect.".to_owned(),
+        (MbarrierMisuse, Language::Zh) => "由一个线程初始化一次，之后调用 thread::sync_threads()，并且每个阶段的到达次数不能超过初始化的计数，字节数不能超过所预期的。".to_owned(),
         (Trap, Language::En) => "A panic or a failed check in the kernel, such as an index past the end of a slice.".to_owned(),
         (Trap, Language::Zh) => "核函数中发生了 panic 或检查失败，例如切片下标越界。".to_owned(),
         (EndlessLoop, Language::En) => "Does the loop's condition ever become false?".to_owned(),

@@ -226,9 +226,9 @@ unsafe fn move_bytes(from: *mut u8, to: *mut u8, bytes: u32) {
     // SAFETY: passed on to the caller; the alignment was looked at.
     unsafe {
         let (from, to) = (|at: usize| from.wrapping_add(at), |at: usize| to.wrapping_add(at));
-        if bits % 8 == 0 {
+        if bits.is_multiple_of(8) {
             (0..bytes).step_by(8).for_each(|at| store::<8>(to(at), load::<8>(from(at))));
-        } else if bits % 2 == 0 {
+        } else if bits.is_multiple_of(2) {
             (0..bytes).step_by(2).for_each(|at| store::<2>(to(at), load::<2>(from(at))));
         } else {
             (0..bytes).for_each(|at| store::<1>(to(at), load::<1>(from(at))));

@@ -105,9 +105,9 @@ impl Case {
             let (line, chunk, byte) = (logical / 128, logical / 16 % 8, logical % 16);
             let chunk = match self.swizzle {
                 Swizzle::None => chunk,
-                Swizzle::Bytes32 => chunk ^ line % 2,
-                Swizzle::Bytes64 => chunk ^ line % 4,
-                Swizzle::Bytes128 => chunk ^ line % 8,
+                Swizzle::Bytes32 => chunk ^ (line % 2),
+                Swizzle::Bytes64 => chunk ^ (line % 4),
+                Swizzle::Bytes128 => chunk ^ (line % 8),
             };
             all.push((line * 128 + chunk * 16 + byte, inside.then_some(offset as usize)));
         }
@@ -307,7 +307,7 @@ fn a_ring_of_stages_is_filled_in_the_order_of_its_copies() {
     let words: Vec<u32> = elements_of(&stage);
     for thread in 0..64usize {
         // Thread t reads word t of the box: row t / 32, chunk t / 4 % 8, exchanged.
-        let (row, chunk) = (thread / 32, thread / 4 % 8 ^ thread / 32);
+        let (row, chunk) = (thread / 32, (thread / 4 % 8) ^ (thread / 32));
         let word = |round: usize| {
             let at = (round * 8 + row) * 400 + chunk * 16 + thread % 4 * 4;
             u32::from_le_bytes(tensor[at..at + 4].try_into().unwrap())

@@ -63,7 +63,7 @@ struct Stored {
 /// Where the manual's swizzle puts a byte: among the chunks of its line of 128 bytes, by the line's number.
 fn swizzled(offset: usize, span: usize) -> usize {
     let (line, chunk, byte) = (offset / 128, offset / 16 % 8, offset % 16);
-    line * 128 + (chunk ^ line % (span.max(16) / 16)) * 16 + byte
+    line * 128 + (chunk ^ (line % (span.max(16) / 16))) * 16 + byte
 }
 
 impl Layout {

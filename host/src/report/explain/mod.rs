@@ -238,7 +238,7 @@ impl ExplainReport {
             grid: counted.launch.grid,
             block: counted.launch.block,
             shared_bytes: counted.shared_bytes,
-            gpu: GpuFacts::new(gpu),
+            gpu: GpuFacts { architecture: gpu.architecture_for(&kernel), ..GpuFacts::new(gpu) },
             registers: RegisterFacts::new(&registers, language),
             occupancy_is_upper_bound: registers.count().is_none(),
             total: counted.total,

@@ -26,6 +26,14 @@
 //! Arriving and asking are strong; the initialisation is an ordinary store, which a barrier must make known. Kernels with
 //! mbarriers run in both orders as well.
 //!
+//! Bulk copies and products of warpgroups access shared memory through the async proxy. A bulk load is under way until
+//! somebody asks the mbarrier that counts its bytes, and whoever sees that phase complete knows what it wrote; its own thread
+//! does only if it asks, too. A bulk store reads its source until its thread waits for that, and a product until the warps of
+//! its warpgroup wait for it. What threads wrote by ordinary stores, the async proxy sees only past a fence between the
+//! proxies, of the writing thread after the write or of the reading one after it knew of the write; other threads' fences in
+//! between aren't looked at. Registers of products are followed as `warpgroups` says. What isn't looked at: a fence after
+//! an mbarrier's initialisation (`fence.mbarrier_init`), and fences before a bulk load over what threads wrote.
+//!
 //! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
 //! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
 //! flag, without one it's the old way to let lanes of a warp work in lock-step, which isn't right any more. A flag in
@@ -961,7 +969,7 @@ impl Observer for Hazards {
         let lines = (self.launch.table.instructions[place.instruction as usize].line, NOWHERE);
         let address = copy.pieces.iter().map(|piece| piece.shared).min().unwrap_or(0);
         let bytes: u32 = copy.pieces.iter().map(|piece| piece.bytes).sum();
-        self.findings.add(FindingKind::CopyNeverAwaited, lines, u64::from(bytes / 4), true, |kind| Finding {
+        self.findings.add(FindingKind::CopyNeverAwaited, lines, u64::from(bytes / 4).max(1), true, |kind| Finding {
             kind,
             first: Incident {
                 copy: Some(CopyState::UnderWay { left_open_at: None }),
