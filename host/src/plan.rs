@@ -1,6 +1,7 @@
 //! Which kernel for which product.
 
 pub mod model;
+pub mod tensor_cores;
 
 use gpu_kernels::{Kernel, Precision};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};

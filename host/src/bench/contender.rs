@@ -6,7 +6,7 @@ use production_kernels::FAMILIES;
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
-    gemm::{Gemm, ensure_sizes, kernel_in},
+    gemm::{Gemm, ensure_sizes},
     kernels::{self, Named, UnknownKernel},
     plan::{self, Plan, model},
 };
@@ -236,11 +236,16 @@ impl Hands<'_> {
                 };
                 suits && self.launches(kernel, problem)
             }
-            // Where there is one kernel for the precision, that has to do it, batches one by one.
-            Contender::Chosen => match kernel_in(Some(problem.precision), None) {
-                Ok(Some(named)) => problem.is_as_stored() && self.launches(named.any(), problem),
-                _ => true,
-            },
+            Contender::Chosen if problem.precision == Precision::F32 => true,
+            // The kernel that has to do it may take less than everything.
+            Contender::Chosen => {
+                let [a, b] = problem.layouts();
+                let chosen =
+                    plan::Problem { m: problem.m, n: problem.n, k: problem.k, a, b, batch: problem.batch, plain: true };
+                let plan = plan::tensor_cores::plan(&chosen, self.gemm.device().machine(), problem.precision.factors());
+                (problem.is_as_stored() || plan.kernel.signature != Signature::Plain)
+                    && self.launches(plan.kernel, problem)
+            }
             Contender::Cublas => self.cublas.is_some(),
         }
     }

@@ -36,7 +36,7 @@ use gpu_kernels::{Kernel, launch::ElementType};
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
-    factors::{FactorBuffer, OtherPrecision, kernel_in, nearest, rounded},
+    factors::{FactorBuffer, OtherPrecision, factors_of, nearest, rounded},
     given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     mapped::{ensure_sizes, next_sizes},
@@ -154,10 +154,10 @@ impl Gemm {
     /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
     /// whose caller has none.
     fn plan_or(&self, plan: Option<Plan>, problem: &Problem, factors: ElementType) -> Plan {
-        match (plan, factors::kernel_for(factors)) {
+        match (plan, factors) {
             (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            (None, Some(kernel)) => Plan::new(kernel),
-            (None, None) => self.plan(problem),
+            (None, ElementType::F32) => self.plan(problem),
+            (None, factors) => plan::tensor_cores::plan(problem, self.device.machine(), factors),
         }
     }
 
