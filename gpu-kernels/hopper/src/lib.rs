@@ -16,4 +16,4 @@ pub mod pipelined;
 pub mod shape;
 pub mod split;
 
-pub use entries::{Family, FAMILIES};
+pub use entries::{family_of, Family, FAMILIES};

@@ -1,6 +1,6 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{KERNELS, Kernel, Precision, Signature};
+use gpu_kernels::{KERNELS, Kernel, Precision, Signature, launch::ElementType};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
@@ -233,18 +233,21 @@ impl Hands<'_> {
                     Signature::Call => true,
                     Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
                     Signature::MappedCall(_) => is_mappable(kernel, problem),
+                    Signature::MappedParts(_) => {
+                        problem.layouts().map(|layout| layout.by_columns) == kernels::by_columns(kernel)
+                    }
                 };
                 suits && self.launches(kernel, problem)
             }
-            Contender::Chosen if problem.precision == Precision::F32 => true,
-            // The kernel that has to do it may take less than everything.
+            Contender::Chosen if problem.precision.factors() == ElementType::F32 => true,
+            // Without a plan it's the kernel of the book, which takes less than everything.
             Contender::Chosen => {
                 let [a, b] = problem.layouts();
-                let chosen =
-                    plan::Problem { m: problem.m, n: problem.n, k: problem.k, a, b, batch: problem.batch, plain: true };
-                let plan = plan::tensor_cores::plan(&chosen, self.gemm.device().machine(), problem.precision.factors());
-                (problem.is_as_stored() || plan.kernel.signature != Signature::Plain)
-                    && self.launches(plan.kernel, problem)
+                let (batch, plain) = (problem.batch, problem.is_plain());
+                let chosen = plan::Problem { m: problem.m, n: problem.n, k: problem.k, a, b, batch, plain };
+                let machine = self.gemm.device().machine();
+                plan::tensor_cores::plan(&chosen, machine, problem.precision).is_some()
+                    || problem.is_as_stored() && self.launches(&gpu_kernels::tensor_cores::KERNEL, problem)
             }
             Contender::Cublas => self.cublas.is_some(),
         }
@@ -275,7 +278,7 @@ impl Hands<'_> {
             }
             Contender::Chosen => {
                 let (a, b, _) = copy.views()?;
-                Ok(Some(self.gemm.product(a, b).plan()?))
+                Ok(Some(self.gemm.product(a, b).precision(problem.precision).plan()?))
             }
             Contender::Cublas => Ok(None),
         }
@@ -297,7 +300,9 @@ impl Hands<'_> {
                 Ok(self.gemm.product(a, b).with_plan(plan).enqueue_into(c)?)
             }
             (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product((1.0, 0.0), a, b, c)?),
-            (Contender::Chosen | Contender::Cublas, _) => Ok(self.gemm.product(a, b).enqueue_into(c)?),
+            (Contender::Chosen | Contender::Cublas, _) => {
+                Ok(self.gemm.product(a, b).precision(problem.precision).enqueue_into(c)?)
+            }
         }
     }
 }

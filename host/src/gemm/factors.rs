@@ -22,18 +22,18 @@ pub struct OtherPrecision {
     pub wanted: &'static str,
 }
 
-/// The elements of A and B for a precision, if one is asked for, and a kernel, if one is named; else f32.
+/// The precision to compute in: the one that is asked for, that of the kernel that is named, or f32.
 ///
 /// # Errors
 ///
 /// [`OtherPrecision`] if the kernel has another.
-pub fn factors_of(precision: Option<Precision>, named: Option<Named>) -> Result<ElementType, OtherPrecision> {
+pub fn precision_of(precision: Option<Precision>, named: Option<Named>) -> Result<Precision, OtherPrecision> {
     let has = named.map(|named| named.any().precision);
     match (named, has, precision) {
         (Some(named), Some(has), Some(wanted)) if has != wanted => {
             Err(OtherPrecision { kernel: named.name(), has: has.name(), wanted: wanted.name() })
         }
-        (_, has, wanted) => Ok(has.or(wanted).unwrap_or(Precision::F32).factors()),
+        (_, has, wanted) => Ok(has.or(wanted).unwrap_or(Precision::F32)),
     }
 }
 
