@@ -69,7 +69,7 @@ use crate::vector_loads::{Matrices, Vector, GROUP, OUTPUTS, THREADS};
 use crate::wide_tile::{place_in_warp, vectors};
 use cuda_std::*;
 use kernel_common::copies::wait_group;
-use kernel_common::vectors::shared_address;
+use kernel_common::vectors::{load_shared, shared_address};
 
 /// Rows of a block's tile of C, which is every warp's tile too.
 pub const ROWS: usize = 4 * OUTPUTS;
@@ -182,7 +182,9 @@ unsafe fn pipeline<const ALIGNED: bool>(matrices: &Matrices, stages: *mut f32) {
         // There are as many vectors as warps: vector `warp` of this lane, added up in the order of the warps.
         let mut totals = [0.0; GROUP];
         for of_warp in 0..WARPS {
-            let Vector(part) = *sums_of(of_warp, warp);
+            // Whole, though not all four may be inside C: through the pointer the compiler would read some of them only
+            // where they are.
+            let part = load_shared(shared_address(sums_of(of_warp, warp)));
             for s in 0..GROUP {
                 totals[s] += part[s];
             }
