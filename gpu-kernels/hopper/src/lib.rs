@@ -3,10 +3,13 @@
 //! One generic body, [`pipelined`], for any product whose matrices a tensor map can describe, and an entry for every width of tile, type and
 //! layout in [`entries`].
 //!
-//! Read [`shape`] for what distinguishes one kernel from another, then [`pipelined`]; [`output`] is its last lines.
+//! Read [`shape`] for what distinguishes one kernel from another, then [`pipelined`]; [`output`] is its last lines. Products as exact as f32's begin
+//! with [`split`], go on in [`parts`] and end, where that isn't enough, in [`ieee`].
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
+// Arrays live in registers only if every loop over them is unrolled, and LLVM does that for loops over numbers.
+#![allow(clippy::needless_range_loop)]
 
 pub mod entries;
 pub mod ieee;

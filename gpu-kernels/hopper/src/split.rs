@@ -140,7 +140,7 @@ fn numbers_of(block: u32, k: u32) -> (u32, u32) {
         return (BLOCK * block, BLOCK.min(k - BLOCK * block));
     }
     // A multiple of 4, so that the next one begins at a multiple of 16 bytes.
-    let last_but_one = (of_last_two / 2 + 3) / 4 * 4;
+    let last_but_one = (of_last_two / 2).next_multiple_of(4);
     if block + 2 == blocks {
         (BLOCK * block, last_but_one)
     } else {
