@@ -11,6 +11,7 @@ fn main() -> Result<(), CudaBuilderError> {
         ("../gpu-kernels", NvvmArch::Compute80, "gpu_kernels_compute_80.ptx"),
         ("../gpu-kernels", NvvmArch::Compute90a, "gpu_kernels_compute_90a.ptx"),
         ("../gpu-kernels/production", NvvmArch::Compute80, "production_kernels_compute_80.ptx"),
+        ("../gpu-kernels/hopper", NvvmArch::Compute90a, "hopper_kernels_compute_90a.ptx"),
     ] {
         let path = CudaBuilder::new(kernels).arch(level).copy_to(Path::new(&out).join(module)).build()?;
         if module.starts_with("production") {

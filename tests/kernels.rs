@@ -33,7 +33,16 @@ fn subjects() -> Vec<Subject> {
     };
     let of_a_family =
         |family: &'static Family| family.kernels.iter().zip(WAYS).map(|(kernel, ways)| Subject { kernel, ways });
-    KERNELS.iter().flat_map(of_the_book).chain(FAMILIES.iter().flat_map(of_a_family)).collect()
+    let on_tensor_cores = |family: &'static hopper_kernels::Family| {
+        family.kernels.iter().map(|kernel| {
+            let [a, b] = host::kernels::by_columns(kernel);
+            let way = |is_along_k| if is_along_k { Copying::AlongK } else { Copying::Words };
+            Subject { kernel, ways: (way(!a), way(b)) }
+        })
+    };
+    let books = KERNELS.iter().flat_map(of_the_book);
+    let production = FAMILIES.iter().flat_map(of_a_family);
+    books.chain(production).chain(hopper_kernels::FAMILIES.iter().flat_map(on_tensor_cores)).collect()
 }
 
 /// Sizes of a product: rows and columns of C, and the inner dimension.
@@ -63,7 +72,7 @@ impl Subject {
         let c_place = if tight { Place::default() } else { place(Copying::Words, false) };
         let places = match self.kernel.signature {
             Signature::Plain => [Place::default(); 3],
-            Signature::Call => [a_place, b_place, c_place],
+            Signature::Call | Signature::MappedParts(_) => [a_place, b_place, c_place],
             Signature::Mapped(operands) | Signature::MappedCall(operands) => {
                 // Lines begin at multiples of 16 bytes, with gaps or without.
                 let apart = if tight { 0 } else { 8 };
@@ -92,10 +101,17 @@ impl Subject {
         // Less than a tile, a tile and a little more, and nothing but whole tiles.
         let sizes: [Sizes; 3] = [[m.min(5), n.min(7), k.min(3)], [m + 1, n + 1, 2 * k + 1], [m, 2 * n, 3 * k]];
         if self.kernel.signature.mapped().is_some() {
-            return [true, false]
+            let mut cases: Vec<_> = [true, false]
                 .into_iter()
                 .flat_map(|tight| sizes.map(|sizes| (self.case(sizes, tight, plain), 1)))
                 .collect();
+            if !matches!(self.kernel.signature, Signature::Mapped(_)) {
+                let factors = self.case([m + 1, n + 1, 2 * k + 1], false, (1.5, -0.5));
+                let batch =
+                    Case { batch: Batch::Strided, count: 3, ..self.case([m / 2 + 1, n + 1, k + 1], true, (2.0, 0.0)) };
+                cases.extend([(factors, 1), (batch, 1)]);
+            }
+            return cases;
         }
         if self.kernel.signature == Signature::Plain {
             return sizes.map(|sizes| (self.case(sizes, true, plain), 1)).to_vec();

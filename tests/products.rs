@@ -83,7 +83,7 @@ fn check_kernels_of(precision: Precision, gemm: &Gemm, a: &Array2<f32>, b: &Arra
             );
             if let (Some(_), Err(error)) = (kernel.signature.mapped(), &outcome) {
                 // Matrices whose rows don't begin at multiples of 16 bytes are refused, and no others.
-                let refused = ensure_sizes(kernel, [m, n, k]).is_err() || guard * factors.bytes() % 16 != 0;
+                let refused = ensure_sizes(kernel, [m, n, k]).is_err() || !(guard * factors.bytes()).is_multiple_of(16);
                 assert!(refused && error.to_string().contains(kernel.name), "{case}: {error}");
                 continue;
             }

@@ -158,6 +158,8 @@ impl Gpu {
         match precision {
             Precision::F32 => Some(self.peak_f32),
             Precision::Bf16 => self.bf16.map(|cores| cores.peak),
+            // Three products of parts for each; those of f16 are as fast as those of bf16.
+            Precision::F32Parts => self.bf16.map(|cores| cores.peak / 3.0),
         }
     }
 
@@ -322,6 +324,7 @@ pub fn multiply_adds(precision: Precision, name: &str, compute_capability: (u32,
     match precision {
         Precision::F32 => f32_lanes(compute_capability),
         Precision::Bf16 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds),
+        Precision::F32Parts => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds / 3),
     }
 }
 

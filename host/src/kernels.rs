@@ -54,7 +54,9 @@ pub fn families() -> Vec<&'static str> {
 /// [`UnknownKernel`], which lists the known ones.
 pub fn by_name(name: &str) -> Result<Named, UnknownKernel> {
     let production = || FAMILIES.iter().flat_map(|family| family.kernels);
-    let kernel = || KERNELS.iter().chain(production()).find(|kernel| kernel.name == name).map(Named::Kernel);
+    let hopper = || hopper_kernels::FAMILIES.iter().flat_map(|family| family.kernels);
+    let kernel =
+        || KERNELS.iter().chain(production()).chain(hopper()).find(|kernel| kernel.name == name).map(Named::Kernel);
     let family = FAMILIES.iter().find(|family| family.name == name).map(Named::Family);
     family.or_else(kernel).ok_or_else(|| UnknownKernel { name: name.to_owned() })
 }
@@ -105,7 +107,8 @@ impl Named {
     /// As [`for_layouts`](Named::for_layouts) and [`ensure_sizes`].
     pub fn for_rows(self, [m, n, k]: [usize; 3]) -> Result<&'static Kernel, GemmError> {
         ensure_sizes(self.any(), [m, n, k])?;
-        self.for_layouts(packed_layout(m, k, false), packed_layout(k, n, false))
+        let factors = self.any().precision.factors();
+        self.for_layouts(packed_layout(factors, m, k, false), packed_layout(factors, k, n, false))
     }
 
     /// The kernel to look into with matrices of one's own making: those of an `m` x `n` product with inner dimension `k`
@@ -118,7 +121,8 @@ impl Named {
     pub fn to_look_into(self, [m, n, k]: [usize; 3]) -> Result<&'static Kernel, GemmError> {
         ensure_sizes(self.any(), [m, n, k])?;
         let [a, b] = by_columns(self.any());
-        self.for_layouts(packed_layout(m, k, a), packed_layout(k, n, b))
+        let factors = self.any().precision.factors();
+        self.for_layouts(packed_layout(factors, m, k, a), packed_layout(factors, k, n, b))
     }
 }
 
@@ -147,16 +151,18 @@ pub fn by_columns(kernel: &Kernel) -> [bool; 2] {
 
 /// The source of every kernel's file: its name as line directives in the PTX have it, and its text.
 pub fn sources() -> &'static [(&'static str, &'static str)] {
-    macro_rules! production {
-        ($($name:literal)*) => {
+    macro_rules! of_crate {
+        ($crate_name:literal $($name:literal)*) => {
             [$((
-                concat!("gpu-kernels/production/src/", $name, ".rs"),
-                include_str!(concat!("../../gpu-kernels/production/src/", $name, ".rs")),
+                concat!("gpu-kernels/", $crate_name, "/src/", $name, ".rs"),
+                include_str!(concat!("../../gpu-kernels/", $crate_name, "/src/", $name, ".rs")),
             )),*]
         };
     }
-    const PRODUCTION: &[(&str, &str)] = &production!["pipelined" "operand" "output" "block_order" "reduce" "entries"];
-    static ALL: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| [gpu_kernels::SOURCES, PRODUCTION].concat());
+    const PRODUCTION: &[(&str, &str)] =
+        &of_crate!["production" "pipelined" "operand" "output" "block_order" "reduce" "entries"];
+    const HOPPER: &[(&str, &str)] = &of_crate!["hopper" "pipelined" "parts" "output" "split" "entries"];
+    static ALL: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| [gpu_kernels::SOURCES, PRODUCTION, HOPPER].concat());
     &ALL
 }
 

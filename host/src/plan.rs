@@ -1,6 +1,7 @@
 //! Which kernel for which product.
 
 pub mod model;
+pub mod tensor_cores;
 
 use gpu_kernels::{Kernel, Precision};
 use production_kernels::{Copying, FAMILIES, Family, entries::WAYS};
@@ -69,6 +70,9 @@ pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
     let along_k = kernel.entry != gpu_kernels::k_slices::KERNEL.entry;
     match family_of(kernel) {
         None if kernel.precision == Precision::Bf16 => Order::TensorCores,
+        // Sums of up to 128 by tensor cores, which cut off what counts as two roundings, and then of those; or, where parts aren't
+        // enough, of up to 512 by multiply-adds.
+        None if kernel.precision == Precision::F32Parts => Order::Parts(64 + k.min(512) + k.div_ceil(64)),
         None if along_k => Order::Ascending,
         None => Order::Any,
         Some((family, _)) if family.slices == 1 && splits <= 1 && k <= family.longest_sum as usize => Order::Ascending,
@@ -121,6 +125,9 @@ pub fn suits(kernel: &Kernel, a: Layout, b: Layout) -> bool {
 
 /// `kernel` if it can multiply matrices that lie so, else the one of its family that can.
 pub fn suitable(kernel: &'static Kernel, a: Layout, b: Layout) -> &'static Kernel {
+    if let Some(family) = hopper_kernels::family_of(kernel) {
+        return family.kernel(a.by_columns, !b.by_columns);
+    }
     match family_of(kernel) {
         Some((family, _)) if !suits(kernel, a, b) => family.kernel(copying_of_a(a), copying_of_b(b)),
         _ => kernel,

@@ -16,6 +16,8 @@ pub enum Source {
     Book,
     /// `gpu-kernels/production`.
     Production,
+    /// `gpu-kernels/hopper`.
+    Hopper,
 }
 
 /// One PTX module.
@@ -56,6 +58,12 @@ pub static MODULES: &[PtxModule] = &[
         source: Source::Production,
         architecture: Architecture::Compute80,
         text: include_str!(concat!(env!("OUT_DIR"), "/production_kernels_compute_80.ptx")),
+    },
+    PtxModule {
+        name: "hopper_compute_90a",
+        source: Source::Hopper,
+        architecture: Architecture::Compute90a,
+        text: include_str!(concat!(env!("OUT_DIR"), "/hopper_kernels_compute_90a.ptx")),
     },
 ];
 

@@ -179,8 +179,8 @@ pub enum Order {
 /// That of tensor cores has room enough for any order of random numbers.
 pub fn order_of_random(precision: Precision, k: usize) -> Order {
     match precision {
-        Precision::F32 if k <= 512 => Order::Any,
-        Precision::F32 => Order::Ascending,
+        Precision::F32 | Precision::F32Parts if k <= 512 => Order::Any,
+        Precision::F32 | Precision::F32Parts => Order::Ascending,
         Precision::Bf16 => Order::TensorCores,
     }
 }

@@ -411,7 +411,7 @@ mod tests {
                 let mut chunks: Vec<u64> = (0..8).map(|chunk| swizzle.apply(row * 128 + chunk * 16 + 5)).collect();
                 for (chunk, address) in chunks.iter().enumerate() {
                     assert_eq!(address / span, (row * 128 + chunk as u64 * 16) / span);
-                    let want = chunk as u64 ^ row % (span / 16);
+                    let want = chunk as u64 ^ (row % (span / 16));
                     assert_eq!(address % 128, want * 16 + 5);
                 }
                 chunks.sort_unstable();

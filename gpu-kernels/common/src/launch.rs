@@ -108,24 +108,27 @@ pub enum Precision {
     F32,
     /// Factors of bf16, products exact, sums in f32 as tensor cores form them.
     Bf16,
+    /// Factors of f32 in two parts of f16 each, multiplied by tensor cores: errors as small as those of [`F32`](Precision::F32).
+    F32Parts,
 }
 
 impl Precision {
     /// Every precision.
-    pub const ALL: &'static [Precision] = &[Precision::F32, Precision::Bf16];
+    pub const ALL: &'static [Precision] = &[Precision::F32, Precision::Bf16, Precision::F32Parts];
 
     /// The name used in tables and options.
     pub const fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
             Precision::Bf16 => "bf16",
+            Precision::F32Parts => "fp32-tc",
         }
     }
 
     /// The elements of A and B.
     pub const fn factors(self) -> ElementType {
         match self {
-            Precision::F32 => ElementType::F32,
+            Precision::F32 | Precision::F32Parts => ElementType::F32,
             Precision::Bf16 => ElementType::Bf16,
         }
     }
@@ -145,6 +148,10 @@ pub enum Signature {
     /// `(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall)` with tensor maps as the operands say, which are all
     /// [batched](crate::operands::CopiedBox::Batched), and what a [`TensorCall`](crate::call::TensorCall) can ask for besides.
     MappedCall(MappedOperands),
+    /// `(a: TensorMap, b: TensorMap, c: TensorMap, a_scales: TensorMap, b_scales: TensorMap, call: TensorCall, suspect: *const u32)` with maps
+    /// of the parts of A and B, as the operands say, and of their scales: as [`MappedCall`](Signature::MappedCall), or nothing if
+    /// there is something suspect.
+    MappedParts(MappedOperands),
 }
 
 impl Signature {
@@ -152,7 +159,9 @@ impl Signature {
     pub const fn mapped(&self) -> Option<&MappedOperands> {
         match self {
             Signature::Plain | Signature::Call => None,
-            Signature::Mapped(operands) | Signature::MappedCall(operands) => Some(operands),
+            Signature::Mapped(operands) | Signature::MappedCall(operands) | Signature::MappedParts(operands) => {
+                Some(operands)
+            }
         }
     }
 }

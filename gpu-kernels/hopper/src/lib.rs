@@ -9,8 +9,11 @@
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]
 
 pub mod entries;
+pub mod ieee;
 pub mod output;
 pub mod parts;
 pub mod pipelined;
 pub mod shape;
 pub mod split;
+
+pub use entries::{family_of, Family, FAMILIES};

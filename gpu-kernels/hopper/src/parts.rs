@@ -4,11 +4,13 @@
 //! as a multiply-add rounds it. For tensor cores cut off what doesn't fit, and in long sums that adds up.
 
 use cuda_std::*;
+use kernel_common::call::TensorCall;
 use kernel_common::warpgroups::Product;
 use kernel_common::{barriers, tensor_maps, vectors};
 
-use crate::output::Output;
-use crate::pipelined::{Maps, Ring, StepIn, TensorCall, Tiles, Turn};
+use crate::ieee::fused_multiply_add;
+use crate::output;
+use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, ROWS, WARPGROUP};
 use crate::split::BLOCK;
 
@@ -68,24 +70,10 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         }
         block += 1;
         let first = [place.column, place.row + 64 * multiplier, place.product];
-        S::Output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
+        output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();
     }
-}
-
-#[inline(always)]
-fn fused_multiply_add(x: f32, y: f32, z: f32) -> f32 {
-    #[allow(unused_mut)]
-    let mut sum = z;
-    // SAFETY: it computes a number from numbers.
-    #[cfg(target_arch = "nvptx64")]
-    unsafe {
-        core::arch::asm!("fma.rn.f32 {}, {}, {}, {};", out(reg32) sum, in(reg32) x, in(reg32) y, in(reg32) z, options(pure, nomem, nostack))
-    };
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (x, y);
-    sum
 }

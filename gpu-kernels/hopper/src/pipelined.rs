@@ -5,47 +5,20 @@
 //! too; so copies go on while sums are stored.
 
 use cuda_std::*;
+use kernel_common::call::TensorCall;
 use kernel_common::vectors::dynamic_shared_memory;
 use kernel_common::warpgroups::{self, Product};
 use kernel_common::{barriers, tensor_maps};
 
-use crate::output::Output;
+use crate::output;
 use crate::parts;
 use crate::shape::{Shape, BOX, MULTIPLIERS, ROWS, SCALE_SLOTS, WARPGROUP};
 use crate::split::BLOCK;
 
 /// Registers of a thread that copies.
-const COPYING_REGISTERS: u32 = 40;
+const COPYING_REGISTERS: u32 = 32;
 /// Registers of a thread that multiplies.
-const MULTIPLYING_REGISTERS: u32 = 232;
-
-/// What a kernel computes: C = alpha A B + beta C for a batch.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct TensorCall {
-    /// C, m x n, row-major: of the first product.
-    pub c: u64,
-    /// From a row of C to the next, in elements.
-    pub c_row: u64,
-    /// From one product's C to the next one's, in elements.
-    pub c_batch: u64,
-    /// Rows of C.
-    pub m: u32,
-    /// Columns of C.
-    pub n: u32,
-    /// The inner dimension.
-    pub k: u32,
-    /// Products.
-    pub batch: u32,
-    /// Rows of tiles in a group, at least 1: a group's tiles are computed before the next group's.
-    pub group: u32,
-    /// The factor of the product.
-    pub alpha: f32,
-    /// The factor of what C holds. With 0, C isn't read.
-    pub beta: f32,
-    /// 1 if C has a tensor map.
-    pub c_is_mapped: u32,
-}
+const MULTIPLYING_REGISTERS: u32 = 240;
 
 /// The addresses of a kernel's tensor maps.
 #[derive(Clone, Copy)]
@@ -301,7 +274,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
             barriers::arrive(ring.empty(previous.stage));
         }
         let first = [place.column, place.row + 64 * multiplier, place.product];
-        S::Output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
+        output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }
     // Shared memory is the block's until the last store has read it.

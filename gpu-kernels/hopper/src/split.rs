@@ -21,7 +21,8 @@
 //! So that no block has few numbers (of which a quarter is soon small, by chance), the last two share what is left.
 
 use cuda_std::*;
-use kernel_common::vectors;
+use kernel_common::launch::{Architecture, Kernel, Precision, Registers, Signature, Tile};
+use kernel_common::{entry_facts, vectors};
 
 /// The most numbers of a block.
 pub const BLOCK: u32 = 128;
@@ -50,8 +51,11 @@ pub struct SplitCall {
     pub from_batch: u64,
     /// The same for the parts, in elements of f16.
     pub pitch: u64,
+    /// From the parts of one factor of a batch to those of the next.
     pub batch_pitch: u64,
+    /// From the scales of one block along k to those of the next.
     pub scale_pitch: u64,
+    /// From the scales of one factor of a batch to those of the next.
     pub scale_batch: u64,
     /// Lines.
     pub lines: u32,
@@ -82,6 +86,41 @@ pub unsafe fn split(a: SplitCall, b: SplitCall, suspect: u64) {
         split_part(&b, block - a.blocks, suspect);
     }
 }
+
+/// Makes nothing suspect, before [`split`].
+///
+/// # Safety
+///
+/// `suspect` must point to 4 bytes.
+#[kernel]
+pub unsafe fn nothing_suspect(suspect: u64) {
+    vectors::store_global_word(suspect, 0.0);
+}
+
+/// How the kernels of this file are launched: by their entries' names.
+const fn kernel(name: &'static str, threads: u32) -> Kernel {
+    Kernel {
+        name,
+        title: "production: from f32 to two parts of f16",
+        entry: name,
+        architecture: Architecture::Compute90a,
+        precision: Precision::F32Parts,
+        signature: Signature::Plain,
+        tile: Tile { m: 1, n: 1, k: 1 },
+        block: [threads, 1, 1],
+        registers: Registers::ForBlocks(1),
+        shared_bytes: 0,
+        launch_shape: |_, _, _| None,
+    }
+}
+
+/// Splits A and B.
+pub const SPLIT: Kernel = kernel("split", THREADS);
+/// Makes nothing suspect.
+pub const NOTHING_SUSPECT: Kernel = kernel("nothing_suspect", 1);
+
+entry_facts!(split, SPLIT);
+entry_facts!(nothing_suspect, NOTHING_SUSPECT);
 
 #[inline(always)]
 unsafe fn split_part(call: &SplitCall, block: u32, suspect: u64) {

@@ -1,12 +1,12 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{KERNELS, Kernel, Precision, Signature};
+use gpu_kernels::{KERNELS, Kernel, Precision, Signature, launch::ElementType};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
 use crate::{
     cublas::Cublas,
-    gemm::{Gemm, ensure_sizes, kernel_in},
+    gemm::{Gemm, ensure_sizes},
     kernels::{self, Named, UnknownKernel},
     plan::{self, Plan, model},
 };
@@ -233,14 +233,22 @@ impl Hands<'_> {
                     Signature::Call => true,
                     Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
                     Signature::MappedCall(_) => is_mappable(kernel, problem),
+                    Signature::MappedParts(_) => {
+                        problem.layouts().map(|layout| layout.by_columns) == kernels::by_columns(kernel)
+                    }
                 };
                 suits && self.launches(kernel, problem)
             }
-            // Where there is one kernel for the precision, that has to do it, batches one by one.
-            Contender::Chosen => match kernel_in(Some(problem.precision), None) {
-                Ok(Some(named)) => problem.is_as_stored() && self.launches(named.any(), problem),
-                _ => true,
-            },
+            Contender::Chosen if problem.precision.factors() == ElementType::F32 => true,
+            // Without a plan it's the kernel of the book, which takes less than everything.
+            Contender::Chosen => {
+                let [a, b] = problem.layouts();
+                let (batch, plain) = (problem.batch, problem.is_plain());
+                let chosen = plan::Problem { m: problem.m, n: problem.n, k: problem.k, a, b, batch, plain };
+                let machine = self.gemm.device().machine();
+                plan::tensor_cores::plan(&chosen, machine, problem.precision).is_some()
+                    || problem.is_as_stored() && self.launches(&gpu_kernels::tensor_cores::KERNEL, problem)
+            }
             Contender::Cublas => self.cublas.is_some(),
         }
     }
@@ -270,7 +278,7 @@ impl Hands<'_> {
             }
             Contender::Chosen => {
                 let (a, b, _) = copy.views()?;
-                Ok(Some(self.gemm.product(a, b).plan()?))
+                Ok(Some(self.gemm.product(a, b).precision(problem.precision).plan()?))
             }
             Contender::Cublas => Ok(None),
         }
@@ -292,7 +300,9 @@ impl Hands<'_> {
                 Ok(self.gemm.product(a, b).with_plan(plan).enqueue_into(c)?)
             }
             (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product((1.0, 0.0), a, b, c)?),
-            (Contender::Chosen | Contender::Cublas, _) => Ok(self.gemm.product(a, b).enqueue_into(c)?),
+            (Contender::Chosen | Contender::Cublas, _) => {
+                Ok(self.gemm.product(a, b).precision(problem.precision).enqueue_into(c)?)
+            }
         }
     }
 }

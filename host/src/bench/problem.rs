@@ -85,7 +85,9 @@ impl Problem {
 
     /// How A and B lie in memory, there being no gaps.
     pub fn layouts(&self) -> [Layout; 2] {
-        let layout = |operation: Operation, rows, columns| packed_layout(rows, columns, operation.is_transposed());
+        let factors = self.precision.factors();
+        let layout =
+            |operation: Operation, rows, columns| packed_layout(factors, rows, columns, operation.is_transposed());
         [layout(self.op_a, self.m, self.k), layout(self.op_b, self.k, self.n)]
     }
 

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use gpu_kernels::launch::ElementType;
 use host::{
     device::Device,
-    gemm::{Gemm, HostProduct, kernel_in, rounded},
+    gemm::{Gemm, HostProduct, precision_of, rounded},
     kernels,
     matrix::{self, OutputFile, can_allocate},
     report::{Formula, GemmReport, ProductReport},
@@ -24,9 +23,8 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
         "--beta needs the matrix that it multiplies: name its file with --c"
     );
     let named = arguments.kernel.as_deref().map(kernels::by_name).transpose()?;
-    let named = kernel_in(arguments.precision, named)?;
-    let factors = named.map_or(ElementType::F32, |named| named.any().precision.factors());
-    let read = |path: &Path| anyhow::Ok(rounded(factors, matrix::read_npy(path)?));
+    let precision = precision_of(arguments.precision, named)?;
+    let read = |path: &Path| anyhow::Ok(rounded(precision.factors(), matrix::read_npy(path)?));
     let (a_file, b_file) = (read(&arguments.a)?, read(&arguments.b)?);
     let c_file = arguments.c.as_deref().map(matrix::read_npy).transpose()?;
     let (a, b) = (batch(&a_file, arguments.trans_a), batch(&b_file, arguments.trans_b));
@@ -42,7 +40,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     super::say_what_is_ignored(&gemm);
     let c = c_file.as_ref().map(|c| batch(c, false));
     let beta = arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
-    let product = HostProduct { alpha: arguments.alpha, a, b, beta, c };
+    let product = HostProduct { alpha: arguments.alpha, a, b, precision, beta, c };
     gemm.check_product(&product)?;
     let (count, [m, n, k]) = product.sizes();
     let one_for_all = |matrices: &ArrayView3<'_, f32>| count != 1 && matrices.len_of(Axis(0)) == 1;

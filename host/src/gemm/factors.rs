@@ -1,6 +1,6 @@
 //! A and B in the elements that a kernel takes, from numbers of f32.
 
-use gpu_kernels::{Kernel, Precision, launch::ElementType, tensor_cores};
+use gpu_kernels::{Precision, launch::ElementType};
 use half::bf16;
 use ndarray::{Array, Dimension};
 
@@ -9,15 +9,6 @@ use crate::{
     device::{Device, DeviceBuffer, DeviceError},
     kernels::Named,
 };
-
-/// The kernel for factors of a type when nobody names one; `None` where [`plan`](crate::plan) chooses.
-pub(super) fn kernel_for(factors: ElementType) -> Option<&'static Kernel> {
-    match factors {
-        ElementType::F32 => None,
-        // It's the only one so far.
-        ElementType::Bf16 => Some(&tensor_cores::KERNEL),
-    }
-}
 
 /// The precision that was asked for isn't that of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,20 +22,18 @@ pub struct OtherPrecision {
     pub wanted: &'static str,
 }
 
-/// The kernel to compute with in a precision, if one is asked for: the one that is named, if any, else one of that
-/// precision. `None` if [`plan`](crate::plan) is to choose.
+/// The precision to compute in: the one that is asked for, that of the kernel that is named, or f32.
 ///
 /// # Errors
 ///
-/// [`OtherPrecision`] if the named one has another.
-pub fn kernel_in(precision: Option<Precision>, named: Option<Named>) -> Result<Option<Named>, OtherPrecision> {
+/// [`OtherPrecision`] if the kernel has another.
+pub fn precision_of(precision: Option<Precision>, named: Option<Named>) -> Result<Precision, OtherPrecision> {
     let has = named.map(|named| named.any().precision);
     match (named, has, precision) {
         (Some(named), Some(has), Some(wanted)) if has != wanted => {
             Err(OtherPrecision { kernel: named.name(), has: has.name(), wanted: wanted.name() })
         }
-        (Some(named), ..) => Ok(Some(named)),
-        (None, _, wanted) => Ok(wanted.and_then(|wanted| kernel_for(wanted.factors())).map(Named::Kernel)),
+        (_, has, wanted) => Ok(has.or(wanted).unwrap_or(Precision::F32)),
     }
 }
 

@@ -62,7 +62,7 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let Some(product) = self.given(kernel, 0.0, [a, b, c])? else { return Ok(()) };
         let manner = Manner { kernel, splits: 1, group: GROUP };
-        self.launch_without_workspace(&product, &manner, &mut self.device().default_stream())
+        self.launch_in_scratch(&product, &manner, self.device().default_stream())
     }
 
     /// Like [`enqueue`](Gemm::enqueue) on the simulator, with an observer that `watch` makes for the launch. `None` if
@@ -79,13 +79,19 @@ impl Gemm {
         c: DeviceMatrix<'_>,
         mut watch: impl FnMut(&Arc<Module>, &LaunchConfig) -> O,
     ) -> Result<Option<O>, GemmError> {
-        let watch = |_: &str, module: &Arc<Module>, config: &LaunchConfig| watch(module, config);
-        Ok(self.observe_all(kernel, 1, 0.0, [a, b, c], watch)?.pop())
+        let mut entries = Vec::new();
+        let watch = |entry: &str, module: &Arc<Module>, config: &LaunchConfig| {
+            entries.push(entry.to_owned());
+            watch(module, config)
+        };
+        let observers = self.observe_all(kernel, 1, 0.0, [a, b, c], watch)?;
+        let launches = entries.into_iter().zip(observers);
+        Ok(launches.into_iter().find_map(|(entry, observer)| (entry == kernel.entry).then_some(observer)))
     }
 
     /// C = A B + `beta` C on the simulator with K in so many parts, and an observer for each launch, which `watch` makes
-    /// from the entry that is launched, its module and its grid: one for the kernel and, if there are several parts, one
-    /// for that which adds them up. None if nothing is launched.
+    /// from the entry that is launched, its module and its grid: one for the kernel and for each that prepares for it or, if there
+    /// are several parts, adds them up. None if nothing is launched.
     ///
     /// # Errors
     ///
@@ -101,17 +107,17 @@ impl Gemm {
         let Some(product) = self.given(kernel, beta, matrices)? else { return Ok(Vec::new()) };
         let mut watcher = Watcher { watch, observers: Vec::new() };
         let manner = Manner { kernel, splits, group: GROUP };
-        if splits > 1 {
-            if plan::family_of(kernel).is_none() {
-                return Err(GemmError::PlainOnly { kernel: kernel.name });
-            }
-            let elements = self.workspace_elements(&manner, product.m, product.n, product.k, product.count);
+        if splits > 1 && plan::family_of(kernel).is_none() {
+            return Err(GemmError::PlainOnly { kernel: kernel.name });
+        }
+        let elements = self.workspace_elements(&manner, product.m, product.n, product.k, product.count);
+        if elements == 0 {
+            self.launch_without_workspace(&product, &manner, &mut watcher)?;
+        } else {
             // A sum that nobody writes shall show in the product.
             let poison = vec![f32::NAN; usize::try_from(elements).unwrap_or(usize::MAX)];
             let workspace = self.device().upload(&poison)?;
-            self.launch_call(&product, &manner, Some(workspace.address()), &mut watcher)?;
-        } else {
-            self.launch_without_workspace(&product, &manner, &mut watcher)?;
+            self.launch_with_workspace(&product, &manner, workspace.address(), &mut watcher)?;
         }
         Ok(watcher.observers)
     }

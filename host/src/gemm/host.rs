@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpu_kernels::{Kernel, Signature, launch::ElementType};
+use gpu_kernels::{Kernel, Precision, Signature, launch::ElementType};
 use ndarray::{Array, Array2, ArrayRef2, ArrayView2, ArrayView3, Axis, Dimension, Ix2, Ix3};
 
 use super::{
@@ -38,6 +38,8 @@ pub struct HostProduct<'a> {
     pub a: ArrayView3<'a, f32>,
     /// B, as many as products or one for all, each k x n, of any strides.
     pub b: ArrayView3<'a, f32>,
+    /// What it is computed in, unless a kernel is named, which says that itself. A and B are rounded to its factors.
+    pub precision: Precision,
     /// The factor of C; with 0 it isn't looked at.
     pub beta: f32,
     /// What C holds, as many as products, each m x n; it may be missing if `beta` is 0.
@@ -47,7 +49,8 @@ pub struct HostProduct<'a> {
 impl<'a> HostProduct<'a> {
     /// C = A B of one matrix each.
     pub fn new(a: ArrayView2<'a, f32>, b: ArrayView2<'a, f32>) -> HostProduct<'a> {
-        HostProduct { alpha: 1.0, a: a.insert_axis(Axis(0)), b: b.insert_axis(Axis(0)), beta: 0.0, c: None }
+        let [a, b] = [a, b].map(|matrix| matrix.insert_axis(Axis(0)));
+        HostProduct { alpha: 1.0, a, b, precision: Precision::F32, beta: 0.0, c: None }
     }
 
     /// Products in the batch, and m, n, k.
@@ -327,12 +330,18 @@ impl Gemm {
         let (count, [.., k]) = product.sizes();
         let [a, b] = [&product.a, &product.b].map(|matrices| {
             let (count, rows, columns) = matrices.dim();
-            Operand::stand_in(ElementType::F32, (count != 1).then_some(count), rows, columns, is_by_columns(matrices))
+            Operand::stand_in(
+                product.precision.factors(),
+                (count != 1).then_some(count),
+                rows,
+                columns,
+                is_by_columns(matrices),
+            )
         });
         let problem = launch::problem(&a, &b, None, k, count, (product.alpha, product.beta));
         match named {
             Some(named) => Ok(Plan::new(named.for_layouts(problem.a, problem.b)?)),
-            None => Ok(self.plan(&problem)),
+            None => Ok(self.plan_or(None, &problem, product.precision)),
         }
     }
 
@@ -344,7 +353,7 @@ impl Gemm {
     /// As [`check_product`](Gemm::check_product) and [`plan_for`](Gemm::plan_for), [`GemmError::PlainOnly`] or
     /// [`GemmError::NotPacked`] if the kernel can't do it, or if the device fails.
     pub fn compute(&self, product: &HostProduct<'_>, named: Option<Named>) -> Result<TimedProduct<Ix3>, GemmError> {
-        let HostProduct { alpha, a, b, beta, c } = product;
+        let HostProduct { alpha, a, b, beta, c, .. } = product;
         self.check_product(product)?;
         let plan = self.plan_for(product, named)?;
         let device = self.device();

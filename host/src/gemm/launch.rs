@@ -13,6 +13,7 @@ use gpu_kernels::{
     Kernel, LaunchShape, Signature,
     launch::{ElementType, MAX_GRID_X, MAX_GRID_YZ},
 };
+use hopper_kernels::split::SplitCall;
 use kernel_common::{
     Call,
     call::TensorCall,
@@ -20,7 +21,7 @@ use kernel_common::{
 };
 use production_kernels::reduce;
 
-use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place};
+use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place, parts};
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
     plan::{Plan, Problem},
@@ -119,7 +120,7 @@ impl<'a> Multiplication<'a> {
     /// # Errors
     ///
     /// [`GemmError::Factors`] if not.
-    fn suits(&self, kernel: &Kernel) -> Result<(), GemmError> {
+    pub(super) fn suits(&self, kernel: &Kernel) -> Result<(), GemmError> {
         let (takes, given) = (kernel.precision.factors(), self.a.element);
         if takes == given {
             return Ok(());
@@ -213,25 +214,50 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let plan = &Manner::from(plan);
         let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
-        if needed == 0 {
-            return self.launch_without_workspace(product, plan, &mut stream);
-        }
         let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
-        if let Some(buffer) = workspace {
+        if let Some(buffer) = workspace.filter(|_| needed > 0) {
             if !buffer.is_on(self.device()) {
                 return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
             }
             if needed > buffer.len() as u128 {
                 return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
             }
-            return self.launch_call(product, plan, Some(buffer.address()), &mut stream);
+            return self.launch_with_workspace(product, plan, buffer.address(), &mut stream);
+        }
+        self.launch_in_scratch(product, plan, stream)
+    }
+
+    /// Launches `product` with the stream's own memory as workspace, if it needs any.
+    pub(super) fn launch_in_scratch(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        mut stream: &Stream,
+    ) -> Result<(), GemmError> {
+        let needed = self.workspace_elements(manner, product.m, product.n, product.k, product.count);
+        if needed == 0 {
+            return self.launch_without_workspace(product, manner, &mut stream);
         }
         // Held until all launches are enqueued: another thread's must not come between those that write the sums and
         // those that read them.
         let mut scratch = stream.scratch();
         let elements = usize::try_from(needed).unwrap_or(usize::MAX);
         let address = scratch.at_least(stream, elements)?;
-        self.launch_call(product, plan, Some(address), &mut stream)
+        self.launch_with_workspace(product, manner, address, &mut stream)
+    }
+
+    /// Launches `product` with a kernel of any signature that needs a workspace.
+    pub(super) fn launch_with_workspace(
+        &self,
+        product: &Multiplication<'_>,
+        manner: &Manner<'_>,
+        workspace: u64,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        match manner.kernel.signature {
+            Signature::MappedParts(operands) => self.launch_parts(product, manner, &operands, workspace, launcher),
+            _ => self.launch_call(product, manner, Some(workspace), launcher),
+        }
     }
 
     /// Launches `product` with a kernel of any signature that needs no workspace.
@@ -245,6 +271,8 @@ impl Gemm {
             Signature::Plain | Signature::Mapped(_) => self.launch_plain(product, manner.kernel, launcher),
             Signature::Call => self.launch_call(product, manner, None, launcher),
             Signature::MappedCall(operands) => self.launch_mapped_call(product, manner, &operands, launcher),
+            // Without a workspace there is nothing to multiply.
+            Signature::MappedParts(_) => self.launch_scaling(product, launcher),
         }
     }
 
@@ -310,6 +338,10 @@ impl Gemm {
     /// as one launch takes.
     pub(super) fn workspace_elements(&self, plan: &Manner<'_>, m: usize, n: usize, k: usize, count: usize) -> u128 {
         let Limits { size, batch } = self.limits;
+        if let Signature::MappedParts(_) = plan.kernel.signature {
+            let bytes = if k == 0 { 0 } else { parts::workspace_bytes([m, n, k]) };
+            return u128::from(bytes.div_ceil(size_of::<f32>() as u64));
+        }
         let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
         if splits == 1 {
             return 0;
@@ -445,7 +477,11 @@ impl Gemm {
 
     /// Launches C = beta C, which is what the sums of no splits come to, for products without anything to multiply. (Of nothing
     /// there are no boxes to copy.)
-    fn launch_scaling(&self, product: &Multiplication<'_>, launcher: &mut impl Launcher) -> Result<(), GemmError> {
+    pub(super) fn launch_scaling(
+        &self,
+        product: &Multiplication<'_>,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
         let manner = Manner { kernel: &reduce::KERNEL, splits: 1, group: 1 };
         self.launch_pieces(product, &manner, None, launcher)
     }
@@ -522,7 +558,7 @@ fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
 
 /// The rows of tiles in a group of a product with `m` rows: no more than there are. Kernels count the tiles of a group with 32
 /// bits, and the tiles of the product are that few.
-fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
+pub(super) fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
     let rows = m.div_ceil(kernel.tile.m as usize).max(1);
     u32::try_from(rows).map_or(group, |rows| group.min(rows)).max(1)
 }
@@ -532,7 +568,7 @@ fn pieces(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length.div_ceil(most).max(1)).map(move |piece| piece * most..length.min((piece + 1) * most))
 }
 
-fn pointer<T>(address: u64) -> *const T {
+pub(super) fn pointer<T>(address: u64) -> *const T {
     ptr::without_provenance(address as usize)
 }
 
@@ -541,14 +577,16 @@ fn pointer<T>(address: u64) -> *const T {
 /// # Safety
 ///
 /// The type has no padding, so that every byte of it is set.
-unsafe trait Bytes {}
+pub(super) unsafe trait Bytes {}
 // SAFETY: its fields are of 8 bytes, then an even number of 4.
 unsafe impl Bytes for Call {}
 // SAFETY: as above.
 unsafe impl Bytes for TensorCall {}
+// SAFETY: as above.
+unsafe impl Bytes for SplitCall {}
 
 /// A call as kernels read it.
-fn bytes_of<T: Bytes>(call: &T) -> &[u8] {
+pub(super) fn bytes_of<T: Bytes>(call: &T) -> &[u8] {
     // SAFETY: every byte of it is set; the bytes live as long as it does.
     unsafe { slice::from_raw_parts(ptr::from_ref(call).cast(), size_of::<T>()) }
 }

@@ -73,6 +73,10 @@ impl Mapper<'_> {
 /// [`GemmError::Unmappable`] or [`GemmError::Panels`] if it can't.
 pub fn ensure_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Result<(), GemmError> {
     let Some(operands) = kernel.signature.mapped() else { return Ok(()) };
+    // Parts lie as their kernel wants them, however the factors lie.
+    if let Signature::MappedParts(_) = kernel.signature {
+        return Ok(());
+    }
     if [m, n, k].contains(&0) {
         return Ok(());
     }
@@ -101,7 +105,10 @@ fn needed_output(signature: &Signature) -> Option<&MappedOperand> {
 
 /// The least sizes m, n and k from the given ones on that a kernel takes in the sense of [`ensure_sizes`].
 pub fn next_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> [usize; 3] {
-    let Some(operands) = kernel.signature.mapped() else { return [m, n, k] };
+    let Some(operands) = kernel.signature.mapped().filter(|_| !matches!(kernel.signature, Signature::MappedParts(_)))
+    else {
+        return [m, n, k];
+    };
     let whole = |element: ElementType, copied: &MappedOperand, length: &mut usize| {
         let panel = match copied.copied {
             CopiedBox::Lines { .. } | CopiedBox::Batched { .. } => 1,

@@ -707,8 +707,8 @@ impl<'a> Operand<'a> {
 }
 
 /// How a matrix without gaps lies that begins where a buffer does.
-pub fn packed_layout(rows: usize, columns: usize, by_columns: bool) -> Layout {
-    Operand::stand_in(ElementType::F32, None, rows, columns, by_columns).with_long_lines().layout()
+pub fn packed_layout(element: ElementType, rows: usize, columns: usize, by_columns: bool) -> Layout {
+    Operand::stand_in(element, None, rows, columns, by_columns).with_long_lines().layout()
 }
 
 impl<'a> From<DeviceMatrix<'a>> for Operand<'a> {

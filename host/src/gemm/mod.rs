@@ -9,6 +9,7 @@
 //! | `matrix.rs` | matrices and batches in device memory |
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
+//! | `parts.rs` | products of f32 on tensor cores |
 //! | `mapped.rs` | matrices for kernels that copy them box by box |
 //! | `host.rs` | matrices in host memory |
 //! | `factors.rs` | A and B in the elements that a kernel takes |
@@ -24,6 +25,7 @@ mod host;
 mod launch;
 mod mapped;
 mod matrix;
+mod parts;
 mod product;
 
 use std::{
@@ -31,12 +33,12 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError, RwLock},
 };
 
-use gpu_kernels::{Kernel, launch::ElementType};
+use gpu_kernels::{Kernel, Precision};
 
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
-    factors::{FactorBuffer, OtherPrecision, kernel_in, nearest, rounded},
+    factors::{FactorBuffer, OtherPrecision, nearest, precision_of, rounded},
     given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     mapped::{ensure_sizes, next_sizes},
@@ -153,11 +155,13 @@ impl Gemm {
 
     /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
     /// whose caller has none.
-    fn plan_or(&self, plan: Option<Plan>, problem: &Problem, factors: ElementType) -> Plan {
-        match (plan, factors::kernel_for(factors)) {
+    fn plan_or(&self, plan: Option<Plan>, problem: &Problem, precision: Precision) -> Plan {
+        let on_tensor_cores = || plan::tensor_cores::plan(problem, self.device.machine(), precision);
+        match (plan, precision) {
             (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            (None, Some(kernel)) => Plan::new(kernel),
-            (None, None) => self.plan(problem),
+            (None, Precision::F32) => self.plan(problem),
+            (None, Precision::F32Parts) => on_tensor_cores().unwrap_or_else(|| self.plan(problem)),
+            (None, Precision::Bf16) => on_tensor_cores().unwrap_or(Plan::new(&gpu_kernels::tensor_cores::KERNEL)),
         }
     }
 

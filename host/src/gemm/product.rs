@@ -1,5 +1,7 @@
 //! The call for matrices in device memory.
 
+use gpu_kernels::Precision;
+
 use super::{
     Gemm, GemmError, Operand, Output,
     launch::{self, Manner, Multiplication},
@@ -23,6 +25,7 @@ pub struct Product<'a> {
     stream: Option<&'a Stream>,
     workspace: Option<&'a mut DeviceBuffer<f32>>,
     plan: Option<Plan>,
+    precision: Option<Precision>,
 }
 
 impl Gemm {
@@ -49,7 +52,7 @@ impl Gemm {
     /// ```
     pub fn product<'a>(&'a self, a: impl Into<Operand<'a>>, b: impl Into<Operand<'a>>) -> Product<'a> {
         let (a, b) = (a.into(), b.into());
-        Product { gemm: self, a, b, alpha: 1.0, beta: 0.0, stream: None, workspace: None, plan: None }
+        Product { gemm: self, a, b, alpha: 1.0, beta: 0.0, stream: None, workspace: None, plan: None, precision: None }
     }
 }
 
@@ -79,6 +82,13 @@ impl<'a> Product<'a> {
         Product { workspace: Some(workspace), ..self }
     }
 
+    /// What it's computed in, if A and B have the elements for it: for f32, [`F32`](Precision::F32) if not said, or
+    /// [`F32Parts`](Precision::F32Parts), which is as exact and several times as fast where there are tensor cores for it. (Where there are
+    /// none, or they don't pay, it's computed in f32.)
+    pub fn precision(self, precision: Precision) -> Product<'a> {
+        Product { precision: Some(precision), ..self }
+    }
+
     /// How to compute it, instead of as [`plan`](crate::plan) would. Of a production kernel that doesn't suit the matrices'
     /// layout, the one of the same shape that does is taken.
     pub fn with_plan(self, plan: Plan) -> Product<'a> {
@@ -92,7 +102,7 @@ impl<'a> Product<'a> {
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::FactorBatches`].
     pub fn plan(&self) -> Result<Plan, GemmError> {
         let problem = launch::problem(&self.a, &self.b, None, self.k()?, self.count()?, (self.alpha, self.beta));
-        Ok(self.gemm.plan_or(self.plan, &problem, self.a.element))
+        Ok(self.gemm.plan_or(self.plan, &problem, self.computed_in()))
     }
 
     /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
@@ -104,11 +114,18 @@ impl<'a> Product<'a> {
         let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.gemm.plan_or(self.plan, &problem, a.element);
+            let plan = self.gemm.plan_or(self.plan, &problem, self.computed_in());
             self.gemm.workspace_elements(&Manner::from(&plan), m, n, k, count) * size_of::<f32>() as u128
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
         Ok(u64::try_from(most).unwrap_or(u64::MAX))
+    }
+
+    /// The precision that A and B are computed in: the caller's, if it has such factors.
+    fn computed_in(&self) -> Precision {
+        let of_factors = |precision: &Precision| precision.factors() == self.a.element;
+        let own = || Precision::ALL.iter().copied().find(of_factors).unwrap_or(Precision::F32);
+        self.precision.filter(of_factors).unwrap_or_else(own)
     }
 
     fn k(&self) -> Result<usize, GemmError> {
@@ -137,12 +154,13 @@ impl<'a> Product<'a> {
     /// [`GemmError`] if the shapes don't fit together, something is another device's, or the launch fails. What goes wrong
     /// on the device later is reported by the next call that looks, such as [`Stream::synchronise`].
     pub fn enqueue_into<'c>(self, c: impl Into<Output<'c>>) -> Result<(), GemmError> {
-        let Product { gemm, a, b, alpha, beta, stream, workspace, plan } = self;
+        let precision = self.computed_in();
+        let Product { gemm, a, b, alpha, beta, stream, workspace, plan, .. } = self;
         let Some(product) = Multiplication::new(gemm.device(), (alpha, beta), a, b, c.into().0)? else {
             return Ok(());
         };
         let problem = product.problem();
-        let plan = gemm.plan_or(plan, &problem, a.element);
+        let plan = gemm.plan_or(plan, &problem, precision);
         let stream = stream.unwrap_or(gemm.device().default_stream());
         gemm.launch(&product, &plan, workspace.map(|buffer| &*buffer), stream)
     }

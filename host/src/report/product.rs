@@ -103,7 +103,9 @@ impl ProductReport {
             formula: Formula::default(),
             grid: shape.map(|LaunchShape { grid: [x, y, z], .. }| match kernel.signature {
                 // Others are launched for each product of a batch.
-                Signature::Plain | Signature::Mapped(_) | Signature::MappedCall(_) => [x, y, z],
+                Signature::Plain | Signature::Mapped(_) | Signature::MappedCall(_) | Signature::MappedParts(_) => {
+                    [x, y, z]
+                }
                 Signature::Call => [x, splits, u32::try_from(batch).unwrap_or(u32::MAX)],
             }),
             block: kernel.block,

@@ -53,7 +53,8 @@ fn names_that_mean_nothing_are_refused() {
 fn unknown_instructions_and_modifiers_name_themselves() {
     assert!(refusal("ld.global.v3.u32 %r0, [%d0];").1.contains("v3"));
     assert!(refusal("atom.global.mul.u32 %r0, [%d0], %r1;").1.contains("mul"));
-    refusal("wgmma.fence.sync.aligned;");
+    refusal("wgmma.fence.sync;");
+    refusal("tcgen05.fence::before_thread_sync;");
     refusal("frobnicate.b32 %r0, %r1;");
 }
 

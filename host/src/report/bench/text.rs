@@ -40,6 +40,10 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let (device, seed, rounds) = (&machine.device, machine.seed, machine.rounds);
     let rounded = match machine.precision {
         Precision::F32 => None,
+        Precision::F32Parts => Some(language.choose(
+            "Beside cuBLAS in f32: ours are of f32 in parts on tensor cores, as exact as f32, splitting included.",
+            "与 cuBLAS 的 f32 比较：本库将 f32 拆分后用张量核心计算，精度不低于 f32，时间含拆分。",
+        )),
         Precision::Bf16 => Some(
             language
                 .choose("A and B are rounded to bf16; sums and C are of f32.", "A、B 舍入为 bf16；累加与 C 为 f32。"),
@@ -81,10 +85,12 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     }];
     lines.extend(rounded.map(str::to_owned));
     lines.extend(machine.cublas.iter().map(|description| match (machine.precision, language) {
-        (Precision::F32, Language::En) => {
+        (Precision::F32 | Precision::F32Parts, Language::En) => {
             format!("cuBLAS is {description} in its default math mode, which is f32 without TF32.")
         }
-        (Precision::F32, Language::Zh) => format!("cuBLAS 为 {description}，使用默认数学模式，即不带 TF32 的 f32。"),
+        (Precision::F32 | Precision::F32Parts, Language::Zh) => {
+            format!("cuBLAS 为 {description}，使用默认数学模式，即不带 TF32 的 f32。")
+        }
         (Precision::Bf16, Language::En) => {
             format!("cuBLAS is {description}, asked by cublasGemmEx for factors of bf16, sums and C of f32.")
         }
@@ -184,10 +190,10 @@ fn times_legend(report: &BenchReport, language: Language) -> Vec<&'static str> {
         (Precision::F32, Language::Zh) => {
             "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部运算单元在负载频率下的算力。"
         }
-        (Precision::Bf16, Language::En) => {
+        (Precision::Bf16 | Precision::F32Parts, Language::En) => {
             "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all tensor cores do at the clock under load."
         }
-        (Precision::Bf16, Language::Zh) => {
+        (Precision::Bf16 | Precision::F32Parts, Language::Zh) => {
             "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部张量核心在负载频率下的算力。"
         }
     }];
@@ -251,7 +257,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
     let rows = report.counts.iter().map(|row| {
         let (multiply_adds, share) = match precision {
             Precision::F32 => (row.fma, row.fma_share),
-            Precision::Bf16 => (row.mma_multiply_adds, row.mma_share),
+            Precision::Bf16 | Precision::F32Parts => (row.mma_multiply_adds, row.mma_share),
         };
         let name = match row.contender == Contender::CHOSEN {
             true => format!("{} ({})", row.contender, row.kernel),
@@ -279,7 +285,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
 fn multiplying(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => "fma",
-        Precision::Bf16 => "mma",
+        Precision::Bf16 | Precision::F32Parts => "mma",
     }
 }
 
@@ -289,7 +295,7 @@ fn counts_legend(report: &BenchReport, language: Language) -> String {
             "fma: fused multiply-adds of all threads, and their share of the instructions",
             "fma：所有线程的融合乘加次数及其占指令",
         ),
-        Precision::Bf16 => language.choose(
+        Precision::Bf16 | Precision::F32Parts => language.choose(
             "mma: multiply-adds of tensor cores, and the share of their products among the instructions",
             "mma：张量核心的乘加次数，及其 mma 指令占全部指令",
         ),

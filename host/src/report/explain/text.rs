@@ -151,7 +151,7 @@ pub fn labels(language: Language) -> &'static Labels {
 
 pub fn product([m, n, k]: [usize; 3], precision: Precision, grid: &str, block: &str, language: Language) -> String {
     let elements = match precision {
-        Precision::F32 => "f32",
+        Precision::F32 | Precision::F32Parts => "f32",
         Precision::Bf16 => language.choose("A and B of bf16, C of f32", "A、B 为 bf16，C 为 f32"),
     };
     let shapes = format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), {elements}");
@@ -180,6 +180,7 @@ pub fn gpu(
     let arithmetic = match precision {
         Precision::F32 => "f32",
         Precision::Bf16 => language.choose("bf16 on tensor cores", "张量核心 bf16"),
+        Precision::F32Parts => language.choose("f32 in parts on tensor cores", "张量核心上拆分的 f32"),
     };
     match language {
         Language::En => format!(
