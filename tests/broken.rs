@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use broken_kernels::{Before, Kind, MISTAKES, Mistake, Shows};
-use broken_kernels_ptx::PTX;
+use broken_kernels::{
+    Before, Kind, Launch, MISTAKES, Mistake, Shows,
+    boxes::{C_COLUMNS, SIDE},
+};
+use broken_kernels_ptx::{PTX, PTX_90A};
 use gpu_kernels::{LaunchShape, launch::ElementType};
 use host::{
     device::{Argument, Device, DeviceSelector},
@@ -12,7 +15,8 @@ use host::{
 };
 use ndarray::Array2;
 use ptx_simulator::{
-    self as simulator, LaunchConfig, LaunchErrorKind, MbarrierProblem, Module, Simulator,
+    self as simulator, LaunchConfig, LaunchErrorKind, MbarrierProblem, Module, Simulator, Swizzle, TensorElement,
+    TensorMap, TensorMapLayout,
     observe::hazards::{Finding, FindingKind, Hazards, Incident},
 };
 
@@ -22,12 +26,42 @@ const EDGES: (usize, usize, usize) = (20, 37, 41);
 /// Edges where rows of 16-bit elements begin at multiples of 16 bytes.
 const EDGES_OF_BF16: (usize, usize, usize) = (20, 40, 40);
 
+/// The same for tiles that a warpgroup multiplies.
+const WHOLE_BOXES: (usize, usize, usize) = (64, 64, 192);
+const EDGES_OF_BOXES: (usize, usize, usize) = (40, 72, 168);
+
+/// The shape of whole tiles that a mistake is launched with.
+fn whole(mistake: &Mistake) -> (usize, usize, usize) {
+    if mistake.launch == Launch::Boxes { WHOLE_BOXES } else { WHOLE }
+}
+
 /// The shape with edges that a mistake is launched with.
 fn edges(mistake: &Mistake) -> (usize, usize, usize) {
     match mistake.factors {
+        _ if mistake.launch == Launch::Boxes => EDGES_OF_BOXES,
         ElementType::F32 => EDGES,
         ElementType::Bf16 => EDGES_OF_BF16,
     }
+}
+
+/// What the tensor maps of kernels that are launched as boxes are of: A, B and C at these addresses.
+fn maps([a, b, c]: [u64; 3], (m, n, k): (usize, usize, usize)) -> [TensorMapLayout; 3] {
+    let layout = |address, [rows, columns]: [usize; 2], element, bytes, width| {
+        let pitch = (columns * bytes) as u64;
+        TensorMapLayout {
+            element,
+            address,
+            sizes: vec![columns as u64, rows as u64, 1],
+            strides: vec![pitch, pitch * rows as u64],
+            box_sizes: vec![width as u32, SIDE as u32, 1],
+            swizzle: Swizzle::Bytes128,
+        }
+    };
+    [
+        layout(a, [m, k], TensorElement::BF16, 2, SIDE),
+        layout(b, [k, n], TensorElement::BF16, 2, SIDE),
+        layout(c, [m, n], TensorElement::F32, 4, C_COLUMNS),
+    ]
 }
 
 /// A kind and the lines it's about; the second is 0 where there is one only.
@@ -50,6 +84,11 @@ fn kind(finding: &Finding) -> Option<Kind> {
         FindingKind::Fault(LaunchErrorKind::Mbarrier { problem: MbarrierProblem::NotInitialised, .. }) => {
             Kind::NoMbarrier
         }
+        FindingKind::Fault(LaunchErrorKind::Mbarrier { problem: MbarrierProblem::TooManyArrivals { .. }, .. }) => {
+            Kind::TooManyArrivals
+        }
+        FindingKind::MissingProxyFence => Kind::MissingProxyFence,
+        FindingKind::ProductNotAwaited => Kind::ProductNotAwaited,
         _ => return None,
     })
 }
@@ -63,8 +102,9 @@ fn line(incident: &Incident, mistake: &Mistake) -> u32 {
 
 /// What is found in one launch of `entry` for an `m` x `k` by `k` x `n` product, and C.
 fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> (Vec<Finding>, Array2<f32>) {
-    static MODULE: LazyLock<Module> = LazyLock::new(|| Module::parse(PTX).expect("the build made it"));
-    let module = &*MODULE;
+    static MODULES: LazyLock<[Module; 2]> =
+        LazyLock::new(|| [PTX, PTX_90A].map(|text| Module::parse(text).expect("the build made it")));
+    let module = &MODULES[usize::from(mistake.launch == Launch::Boxes)];
     let mut simulator = Simulator::builder().threads(1).memory_limit(1 << 24).build();
     let (a, b) = inputs(mistake, (m, n, k));
     let mut upload = |matrix: &Array2<f32>| {
@@ -78,7 +118,8 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
     let c = simulator.allocate(bytes).unwrap();
 
     let launch = mistake.launch;
-    let config = LaunchConfig { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes: 0 };
+    let dynamic_shared_bytes = launch.dynamic_shared_bytes();
+    let config = LaunchConfig { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes };
     let mut hazards = Hazards::new(module, entry, &config);
     match mistake.before {
         Before::Unwritten => hazards.unwritten(c, bytes),
@@ -86,7 +127,13 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
     }
     let pointers = [a, b, c].map(simulator::Argument::Pointer);
     let sizes = [m, n, k].map(|size| simulator::Argument::U64(size as u64));
-    let arguments = [pointers, sizes].concat();
+    let maps = maps([a, b, c].map(|pointer| pointer.0), (m, n, k));
+    let maps = maps.map(|layout| (launch == Launch::Boxes).then(|| TensorMap::encode(&layout).unwrap().bytes()));
+    let mapped: Vec<_> = maps.iter().flatten().map(|map| simulator::Argument::Bytes(map)).collect();
+    let arguments = match launch {
+        Launch::Boxes => [&mapped[..], &pointers[2..], &sizes].concat(),
+        _ => [pointers, sizes].concat(),
+    };
     simulator.launch_observed(module, entry, config, &arguments, &mut hazards).unwrap();
 
     let mut elements = vec![0f32; m * n];
@@ -129,7 +176,7 @@ fn expected(mistake: &Mistake) -> Seen {
 fn every_mistake_is_found_with_its_kind_and_lines_and_nothing_else_is() {
     let mut failures = String::new();
     for mistake in MISTAKES {
-        for (name, shape, has_edges) in [("whole tiles", WHOLE, false), ("edges", edges(mistake), true)] {
+        for (name, shape, has_edges) in [("whole tiles", whole(mistake), false), ("edges", edges(mistake), true)] {
             let shows = mistake.shows == Shows::Always || has_edges;
             let expected = if shows { expected(mistake) } else { Seen::new() };
             let (findings, _) = observe(mistake, mistake.name, shape);
@@ -145,7 +192,7 @@ fn every_mistake_is_found_with_its_kind_and_lines_and_nothing_else_is() {
 #[test]
 fn every_right_twin_is_clean_and_its_product_right() {
     for mistake in MISTAKES {
-        for shape in [WHOLE, edges(mistake)] {
+        for shape in [whole(mistake), edges(mistake)] {
             let (findings, c) = observe(mistake, mistake.right, shape);
             assert!(findings.is_empty(), "{} of {shape:?}: {findings:#?}", mistake.right);
             if mistake.is_product {
@@ -166,7 +213,7 @@ fn there_are_at_least_twenty_mistakes_and_some_of_every_kind() {
     assert!(MISTAKES.len() >= 20);
     let kinds: BTreeSet<Kind> =
         MISTAKES.iter().flat_map(|mistake| mistake.found.iter().map(|found| found.kind)).collect();
-    assert_eq!(kinds.len(), 12, "{kinds:?}");
+    assert_eq!(kinds.len(), 15, "{kinds:?}");
 }
 
 /// One line for each kernel and twin, `found NAME KIND…`: what the simulator finds in them, for matrices with edges.
@@ -201,11 +248,19 @@ fn one_kernel_runs_on_the_gpu() {
     if mistake.before == Before::Zeros {
         c.copy_from(&vec![0.0; m * n]).unwrap();
     }
-    let module = device.load_module(PTX).unwrap();
     let launch = mistake.launch;
-    let shape = LaunchShape { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes: 0 };
-    let pointers = [a_matrix.address(), b_matrix.address(), c.address()].map(Argument::Pointer);
-    let arguments = [pointers, [m, n, k].map(|size| Argument::U64(size as u64))].concat();
+    let module = device.load_module(if launch == Launch::Boxes { PTX_90A } else { PTX }).unwrap();
+    let dynamic_shared_bytes = launch.dynamic_shared_bytes();
+    let shape = LaunchShape { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes };
+    let addresses = [a_matrix.address(), b_matrix.address(), c.address()];
+    let (pointers, sizes) = (addresses.map(Argument::Pointer), [m, n, k].map(|size| Argument::U64(size as u64)));
+    let maps = maps(addresses, (m, n, k));
+    let maps = maps.map(|layout| (launch == Launch::Boxes).then(|| device.tensor_map(&layout).unwrap()));
+    let mapped: Vec<_> = maps.iter().flatten().map(|map| Argument::Bytes(map)).collect();
+    let arguments = match launch {
+        Launch::Boxes => [&mapped[..], &pointers[2..], &sizes].concat(),
+        _ => [pointers, sizes].concat(),
+    };
     // SAFETY: the arguments are what every kernel of the list takes. A broken kernel may well leave its buffers, which
     // is what this is for: nothing else is on the device, and the process ends here.
     let launched = unsafe { device.launch(module, &entry, &shape, &arguments) };

@@ -2,8 +2,8 @@
 
 use gpu_kernels::{
     KERNELS, Kernel, async_copies, block_order, conflicted, double_buffered, k_slices, multi_stage, naive, padded,
-    register_column, register_tile, split_barrier, swizzled, tensor_cores, tiled, tiled_8, tiled_32, tiled_64,
-    uncoalesced, vector_loads, warp_tiled, wide_tile,
+    persistent, producer, register_column, register_tile, split_barrier, swizzled, tensor_cores, tensor_maps, tiled,
+    tiled_8, tiled_32, tiled_64, uncoalesced, vector_loads, warp_tiled, wide_tile,
 };
 use host::{
     device::{Device, DeviceSelector},
@@ -202,4 +202,44 @@ fn tensor_cores_do_2048_multiply_adds_an_instruction_with_8_loads_for_32_and_no_
     assert_eq!((costs.warp_mma, costs.warp_fma), ((SIZE * SIZE * SIZE / 2048) as u64, 0));
     assert_eq!(costs.shared_loads.requests * 32, costs.warp_mma * 8);
     assert_eq!(costs.shared_loads.units, costs.shared_loads.ideal);
+}
+
+#[test]
+fn a_product_of_a_warpgroup_is_64_of_a_warp_and_a_step_has_three_copies() {
+    let costs = costs(&tensor_maps::KERNEL);
+    let steps = (SIZE / tensor_maps::DEPTH) as u64;
+    assert_eq!(costs.mma_multiply_adds, (SIZE * SIZE * SIZE) as u64);
+    // Each of its four warps counts as a quarter.
+    assert_eq!(costs.warp_mma, 8 * 4 * steps);
+    assert_eq!(costs.mma_multiply_adds / costs.warp_mma * 4, 64 * 2048);
+    assert_eq!(costs.global_copies.requests, 3 * steps);
+    assert_eq!(costs.global_copies.bytes, 32_768 * steps);
+    assert_eq!((costs.shared_loads.requests, costs.shared_stores.requests, costs.global_loads.requests), (0, 0, 0));
+}
+
+#[test]
+fn with_a_producer_a_block_has_one_barrier_for_all_and_a_box_of_sums_has_two_of_its_warpgroup() {
+    let steps = (SIZE / tensor_maps::DEPTH) as u64;
+    assert_eq!(costs(&tensor_maps::KERNEL).barriers, 8 * steps);
+    assert_eq!(costs(&producer::KERNEL).barriers, 12);
+    assert_eq!(costs(&persistent::KERNEL).barriers, 12 + 8 * 8 * 2);
+}
+
+#[test]
+fn four_stages_of_128_x_256_take_196_608_bytes_and_leave_room_for_four_boxes_of_sums() {
+    let bytes = |kernel: &Kernel| kernel.shared_bytes_per_block();
+    let alignment_and_barriers = 1024 + 4 * 16;
+    assert_eq!(bytes(&producer::KERNEL), 196_608 + alignment_and_barriers);
+    assert_eq!(bytes(&persistent::KERNEL), 196_608 + 4 * 8192 + alignment_and_barriers);
+    assert!(bytes(&persistent::KERNEL) <= 232_448);
+}
+
+#[test]
+fn whole_boxes_leave_without_a_pass_in_vain_and_touch_the_sectors_that_pairs_of_sums_touch() {
+    let costs_of = |kernel: &Kernel| costs_of(kernel, 2 * SIZE);
+    let (pairs, boxes) = (costs_of(&producer::KERNEL), costs_of(&persistent::KERNEL));
+    assert_eq!(boxes.shared_stores.units, boxes.shared_stores.ideal);
+    assert_eq!(boxes.global_stores.bytes, pairs.global_stores.bytes);
+    // 16 boxes of a tile, and for each of 8 warps 64 pairs of each lane.
+    assert_eq!((boxes.global_stores.requests, pairs.global_stores.requests), (16, 8 * 64));
 }

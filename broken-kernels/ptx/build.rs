@@ -5,7 +5,11 @@ use cuda_builder::{CudaBuilder, CudaBuilderError, NvvmArch};
 
 fn main() -> Result<(), CudaBuilderError> {
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR for build scripts");
-    let kernels = CudaBuilder::new("..").arch(NvvmArch::Compute80);
-    kernels.copy_to(Path::new(&out).join("broken_kernels_compute_80.ptx")).build()?;
+    for (level, module) in [
+        (NvvmArch::Compute80, "broken_kernels_compute_80.ptx"),
+        (NvvmArch::Compute90a, "broken_kernels_compute_90a.ptx"),
+    ] {
+        CudaBuilder::new("..").arch(level).copy_to(Path::new(&out).join(module)).build()?;
+    }
     Ok(())
 }

@@ -7,7 +7,8 @@
 //! line "read".
 //!
 //! All take the arguments of a GEMM kernel, `(a, b, c, m, n, k)`, so that one launch serves them all, whether they
-//! compute a product of matrices or something smaller. A and B are of `f32` but where a mistake says bf16.
+//! compute a product of matrices or something smaller. A and B are of `f32` but where a mistake says bf16. Those for Hopper
+//! alone take tensor maps of A, B and C and then C and the sizes ([`Launch::Boxes`]).
 //!
 //! - Barriers of the block: [`first_barrier_missing`], [`second_barrier_missing`], [`both_barriers_missing`],
 //!   [`prefetch_stored_early`], [`double_buffer_wrong_stage`], [`double_buffer_barrier_late`],
@@ -19,6 +20,9 @@
 //!   [`matrices_wait_too_lax`], [`copies_into_matrices_still_read`].
 //! - Barriers in two halves: [`mbarrier_wrong_parity`], [`mbarrier_wrong_count`], [`mbarrier_arrival_before_the_reads`],
 //!   [`mbarrier_arrival_before_the_copies`], [`mbarrier_arrival_without_the_warp`], [`mbarrier_not_shown`].
+//! - Tiles that a warpgroup multiplies, for Hopper alone: [`boxes_wrong_phase`], [`boxes_too_few_bytes`],
+//!   [`boxes_too_many_bytes`], [`boxes_into_a_stage_still_read`], [`sums_stored_before_the_wait`],
+//!   [`proxy_fence_missing`].
 //! - Barriers that not all threads reach: [`barrier_in_branch`], [`barrier_in_uneven_loop`], [`early_return`],
 //!   [`different_barriers`].
 //! - Threads of a warp: [`warp_exchange`], [`reduction_in_lockstep`].
@@ -37,6 +41,7 @@
 use cuda_std::*;
 use kernel_common::launch::ElementType;
 
+pub mod boxes;
 mod tensor_tiles;
 
 /// Rows and columns of a tile; blocks of tiles have TILE x TILE threads.
@@ -72,6 +77,12 @@ pub enum Kind {
     MbarrierDeadlock,
     /// An mbarrier is used where nobody has made one yet.
     NoMbarrier,
+    /// A thread arrives at an mbarrier whose phase has all its arrivals.
+    TooManyArrivals,
+    /// A copy of a box reads what threads wrote, without a fence between the proxies.
+    MissingProxyFence,
+    /// Sums of a product of a warpgroup are used before it has been waited for.
+    ProductNotAwaited,
 }
 
 /// One thing to be found, at lines named by their marks.
@@ -106,6 +117,9 @@ pub enum Launch {
     Lines,
     /// One block of LINE threads.
     OneLine,
+    /// A block of [`boxes::THREADS`] threads for each tile of C of [`boxes::SIDE`] rows and columns, on Hopper alone. Kernels
+    /// take tensor maps of A, B and C as [`boxes::Maps`] says, a pointer to C, m, n and k.
+    Boxes,
 }
 
 impl Launch {
@@ -117,6 +131,7 @@ impl Launch {
             Launch::TilesTwice => [tiles(n), tiles(m), 2],
             Launch::Lines => [(m * n).div_ceil(LINE) as u32, 1, 1],
             Launch::OneLine => [1, 1, 1],
+            Launch::Boxes => [n.div_ceil(boxes::SIDE) as u32, m.div_ceil(boxes::SIDE) as u32, 1],
         }
     }
 
@@ -125,6 +140,15 @@ impl Launch {
         match self {
             Launch::Tiles | Launch::TilesTwice => [TILE as u32, TILE as u32, 1],
             Launch::Lines | Launch::OneLine => [LINE as u32, 1, 1],
+            Launch::Boxes => [boxes::THREADS as u32, 1, 1],
+        }
+    }
+
+    /// Shared memory that the launch adds to what the kernel declares, in bytes per block.
+    pub const fn dynamic_shared_bytes(self) -> u32 {
+        match self {
+            Launch::Boxes => boxes::SHARED_BYTES,
+            _ => 0,
         }
     }
 }
@@ -219,6 +243,46 @@ macro_rules! entries {
     };
 }
 
+/// The same of kernels that are launched as [`Launch::Boxes`].
+macro_rules! entries_of_boxes {
+    ($broken:ident, $right:ident) => {
+        entry_of_boxes!($broken, true, "The broken kernel.");
+        entry_of_boxes!($right, false, "Its right twin.");
+    };
+}
+
+/// Declares one of them.
+macro_rules! entry_of_boxes {
+    ($entry:ident, $broken:literal, $documentation:literal) => {
+        #[doc = $documentation]
+        #[cuda_std::kernel]
+        #[allow(unused_variables)] // Maps are used by their addresses.
+        pub unsafe fn $entry(
+            a: kernel_common::tensor_maps::TensorMap,
+            b: kernel_common::tensor_maps::TensorMap,
+            c_map: kernel_common::tensor_maps::TensorMap,
+            c: *mut f32,
+            m: usize,
+            n: usize,
+            k: usize,
+        ) {
+            let maps = $crate::boxes::Maps {
+                a: kernel_common::parameter_address!($entry, 0),
+                b: kernel_common::parameter_address!($entry, 1),
+                c: kernel_common::parameter_address!($entry, 2),
+            };
+            work::<$broken>(maps, c, m, n, k);
+        }
+
+        const _: () = {
+            #[cfg(target_arch = "nvptx64")]
+            #[export_name = concat!("level_of_", stringify!($entry))]
+            pub static LEVEL: kernel_common::launch::LevelName =
+                kernel_common::launch::Architecture::Compute90a.level_name();
+        };
+    };
+}
+
 /// Declares the files and lists what each says of itself.
 macro_rules! mistakes {
     ($($name:ident)*) => {
@@ -263,6 +327,12 @@ mistakes! {
     mbarrier_arrival_before_the_copies
     mbarrier_arrival_without_the_warp
     mbarrier_not_shown
+    boxes_wrong_phase
+    boxes_too_few_bytes
+    boxes_too_many_bytes
+    boxes_into_a_stage_still_read
+    sums_stored_before_the_wait
+    proxy_fence_missing
     barrier_in_branch
     barrier_in_uneven_loop
     early_return

@@ -80,19 +80,19 @@ pub fn launch_shape(m: usize, n: usize, k: usize) -> Option<LaunchShape> {
 /// from the other two, and the launch must have the shape that [`launch_shape`] gives.
 #[kernel]
 pub unsafe fn block_order(a: *const f32, b: *const f32, c: *mut f32, m: usize, n: usize, k: usize) {
-    let (row, column) = tile(thread::block_idx_x(), m.div_ceil(ROWS) as u32, n.div_ceil(COLUMNS) as u32);
+    let (row, column) = tile::<GROUP_ROWS>(thread::block_idx_x(), m.div_ceil(ROWS) as u32, n.div_ceil(COLUMNS) as u32);
     product(&Matrices { a, b, c, m, n, k }, (row as usize * ROWS, column as usize * COLUMNS));
 }
 
-/// Row and column of the tile with that number among `rows` x `columns` tiles.
+/// Row and column of the tile with that number among `rows` x `columns` tiles, in groups of `GROUP` rows, which isn't 0.
 #[inline(always)]
-fn tile(number: u32, rows: u32, columns: u32) -> (u32, u32) {
+pub(crate) fn tile<const GROUP: u32>(number: u32, rows: u32, columns: u32) -> (u32, u32) {
     // What doesn't fit into 32 bits is more than there are blocks, and the only group. Nothing here is ever 0; the
     // compiler has to see it, or else it makes a kernel that can panic.
-    let in_a_group = GROUP_ROWS.saturating_mul(columns).max(1);
+    let in_a_group = GROUP.saturating_mul(columns).max(1);
     let (group, number) = (number / in_a_group, number % in_a_group);
-    let first_row = group * GROUP_ROWS;
+    let first_row = group * GROUP;
     // The last group may have fewer rows.
-    let height = (rows - first_row).clamp(1, GROUP_ROWS);
+    let height = (rows - first_row).clamp(1, GROUP);
     (first_row + number % height, number / height)
 }

@@ -31,7 +31,14 @@
 //! 20. [`k_slices`]: small products, with k shared out over the warps of a block.
 //! 21. [`tensor_cores`]: factors of bf16, and 2,048 multiply-adds in one instruction of a warp.
 //!
-//! The crate `production-kernels` is where they lead: these ideas in one generic body, for any shape of tile.
+//! The last ones are for Hopper (compute capability 9.0) alone:
+//!
+//! 22. [`tensor_maps`]: one thread asks for whole tiles, and four warps multiply together.
+//! 23. [`producer`]: a warp that only copies, a ring of stages, and registers that change hands.
+//! 24. [`persistent`]: blocks that stay for one tile after the other, and sums that leave as tiles came.
+//!
+//! The crates `production-kernels` and `hopper-kernels` are where they lead: these ideas in one generic body each, for any shape of
+//! tile.
 //!
 //! Beside the ladder stands [`general_tiled`]: what a library's product has to take, and that it takes no other algorithm.
 //!
@@ -104,5 +111,8 @@ kernels! {
     block_order
     k_slices
     tensor_cores
+    tensor_maps
+    producer
+    persistent
     general_tiled
 }

@@ -61,7 +61,7 @@ pub unsafe fn wait(barrier: u32, parity: u32) {
 /// # Safety
 ///
 /// None.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn show_to_copies() {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("fence.mbarrier_init.release.cluster;", options(nostack));
@@ -73,7 +73,7 @@ pub unsafe fn show_to_copies() {
 /// # Safety
 ///
 /// There must be an initialised barrier, and copies of so many bytes must report to it in this phase.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn arrive_and_expect(barrier: u32, bytes: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -89,7 +89,7 @@ pub unsafe fn arrive_and_expect(barrier: u32, bytes: u32) {
 /// # Safety
 ///
 /// As for [`wait`].
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 #[allow(named_asm_labels)] // As in [`wait`].
 pub unsafe fn sleep(barrier: u32, parity: u32) {
     #[cfg(target_arch = "nvptx64")]

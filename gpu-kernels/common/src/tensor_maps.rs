@@ -37,7 +37,7 @@ macro_rules! parameter_address {
 /// # Safety
 ///
 /// `map` must be the address of a [`TensorMap`].
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn prefetch(map: u64) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("prefetch.tensormap [{}];", in(reg64) map, options(nostack));
@@ -53,7 +53,7 @@ pub unsafe fn prefetch(map: u64) {
 ///
 /// `map` must be the address of a [`TensorMap`] of three dimensions; `destination` a multiple of 1024 in this block's shared memory with room for the tile,
 /// which nobody reads or writes until the phase of `barrier` is complete that expects the bytes.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn load(destination: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -70,7 +70,7 @@ pub unsafe fn load(destination: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32
 ///
 /// `map` must be the address of a [`TensorMap`] of three dimensions; `source` a multiple of 1024 in this block's shared memory that holds the tile. What
 /// threads have written there must be [shown](show_to_copies), and stay until [`wait_for_reads`].
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn store(map: u64, [x, y, z]: [u32; 3], source: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!(
@@ -86,7 +86,7 @@ pub unsafe fn store(map: u64, [x, y, z]: [u32; 3], source: u32) {
 /// # Safety
 ///
 /// None beyond that of the stores.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn commit_stores() {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("cp.async.bulk.commit_group;", options(nostack));
@@ -109,7 +109,7 @@ pub unsafe fn wait_for_reads<const PENDING: u32>() {
 /// # Safety
 ///
 /// None.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn show_to_copies() {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("fence.proxy.async.shared::cta;", options(nostack));

@@ -124,6 +124,19 @@ pub unsafe fn store_shared(address: u32, [x, y, z, w]: [f32; 4]) {
     let _ = (address, x, y, z, w);
 }
 
+/// Stores 8 bytes to shared memory.
+///
+/// # Safety
+///
+/// As for [`load_shared_pair`].
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn store_shared_pair(address: u32, [x, y]: [f32; 2]) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("st.shared.v2.f32 [{}], {{ {}, {} }};", in(reg32) address, in(reg32) x, in(reg32) y, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x, y);
+}
+
 /// Stores 4 bytes to shared memory.
 ///
 /// # Safety
@@ -218,6 +231,19 @@ pub unsafe fn load_global_half(address: u64) -> u16 {
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = address;
     x
+}
+
+/// Stores 8 bytes to global memory.
+///
+/// # Safety
+///
+/// `address` must be a multiple of 8 and point to 8 writable bytes.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn store_global_pair(address: u64, [x, y]: [f32; 2]) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("st.global.v2.f32 [{}], {{ {}, {} }};", in(reg64) address, in(reg32) x, in(reg32) y, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x, y);
 }
 
 /// Stores 4 bytes to global memory.

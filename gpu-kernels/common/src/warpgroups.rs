@@ -143,10 +143,10 @@ macro_rules! products {
             ) {
                 // From a quarter of a step to the next, 32 bytes of a row or 16 rows, in units of 16 bytes.
                 match (A_ACROSS, B_ACROSS) {
-                    (false, false) => step!(sums, a, b, add, $shape, "2", "2", ", 0, 0", $first $($rest)*),
-                    (false, true) => step!(sums, a, b, add, $shape, "2", "128", ", 0, 1", $first $($rest)*),
-                    (true, false) => step!(sums, a, b, add, $shape, "128", "2", ", 1, 0", $first $($rest)*),
-                    (true, true) => step!(sums, a, b, add, $shape, "128", "128", ", 1, 1", $first $($rest)*),
+                    (false, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "2", ", 0, 0", $first $($rest)*),
+                    (false, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "128", ", 0, 1", $first $($rest)*),
+                    (true, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "2", ", 1, 0", $first $($rest)*),
+                    (true, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "128", ", 1, 1", $first $($rest)*),
                 }
             }
 
@@ -178,8 +178,11 @@ macro_rules! products {
     )*};
 }
 
-/// Four products of a fence and one group.
-macro_rules! step {
+/// Four products behind a fence, as one group. Who writes it has the line.
+#[doc(hidden)]
+#[macro_export]
+#[collapse_debuginfo(yes)]
+macro_rules! step_of_a_warpgroup {
     ($sums:ident, $a:ident, $b:ident, $add:ident, $shape:literal, $a_step:literal, $b_step:literal, $across:literal, $first:literal $($rest:literal)*) => {{
         #[cfg(target_arch = "nvptx64")]
         core::arch::asm!(
@@ -187,13 +190,13 @@ macro_rules! step {
                 "{{ .reg .pred add, always; .reg .b64 a, b;\n",
                 "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0; mov.b64 a, {a}; mov.b64 b, {b};\n",
                 "wgmma.fence.sync.aligned;\n",
-                product!($shape, "add", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "add", $across, $first $($rest)*),
                 "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, a, ", $a_step, "; add.s64 b, b, ", $b_step, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "wgmma.commit_group.sync.aligned; }}",
             ),
             inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
@@ -214,29 +217,29 @@ macro_rules! two_steps_of_parts {
                 "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0;\n",
                 "wgmma.fence.sync.aligned;\n",
                 "add.s64 a, {a}, ", $a2, "; mov.b64 b, {b};\n",
-                product!($shape, "add", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "add", $across, $first $($rest)*),
                 "add.s64 a, {a}, ", $a3, "; add.s64 b, {b}, ", $b1, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "mov.b64 a, {a}; add.s64 b, {b}, ", $b2, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {a}, ", $a1, "; add.s64 b, {b}, ", $b3, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {c}, ", $a2, "; mov.b64 b, {d};\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {c}, ", $a3, "; add.s64 b, {d}, ", $b1, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "mov.b64 a, {c}; add.s64 b, {d}, ", $b2, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {c}, ", $a1, "; add.s64 b, {d}, ", $b3, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "mov.b64 a, {a}; mov.b64 b, {b};\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {a}, ", $a1, "; add.s64 b, {b}, ", $b1, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "mov.b64 a, {c}; mov.b64 b, {d};\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {c}, ", $a1, "; add.s64 b, {d}, ", $b1, ";\n",
-                product!($shape, "always", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "wgmma.commit_group.sync.aligned; }}",
             ),
             inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
@@ -248,8 +251,9 @@ macro_rules! two_steps_of_parts {
 }
 
 /// One product's text.
-#[cfg(target_arch = "nvptx64")]
-macro_rules! product {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! product_of_a_warpgroup {
     ($shape:literal, $add:literal, $across:literal, $first:literal $($rest:literal)*) => {
         concat!(
             "wgmma.mma_async.sync.aligned.", $shape, " {{ {", stringify!($first), "}", $(", {", stringify!($rest), "}",)* " }}, a, b, ", $add, ", 1, 1", $across, ";\n",
@@ -332,7 +336,7 @@ pub unsafe fn take_registers<const COUNT: u32>() {
 /// # Safety
 ///
 /// So many threads must come.
-#[inline(always)]
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
 pub unsafe fn sync_some(number: u32, threads: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("bar.sync {}, {};", in(reg32) number, in(reg32) threads, options(nostack));

@@ -440,6 +440,9 @@ impl Gemm {
             return self.launch_scaling(product, launcher);
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+        let [x, y, z] = shape.grid;
+        let x = operands.map_or(x, |operands| self.blocks(operands, x.into()) as u32);
+        let shape = LaunchShape { grid: [x, y, z], ..shape };
         let loaded = self.loaded_kernel(kernel)?;
         let sizes = [m, n, k].map(|size| Argument::U64(size as u64));
         for index in 0..product.count {
@@ -463,6 +466,13 @@ impl Gemm {
             unsafe { launcher.launch(&loaded, &shape, &[a, b, c, m, n, k])? };
         }
         Ok(())
+    }
+
+    /// Blocks of a launch along x with so many tiles: no more than run at a time, if they stay.
+    fn blocks(&self, operands: &MappedOperands, tiles: u64) -> u64 {
+        let cluster = operands.cluster.max(1);
+        let at_a_time = u64::from((self.device().machine().multiprocessors / cluster).max(1) * cluster);
+        if operands.blocks_stay { tiles.min(at_a_time) } else { tiles }
     }
 
     /// Launches C = beta C, which is what the sums of no splits come to, for products without anything to multiply. (Of nothing
@@ -499,9 +509,7 @@ impl Gemm {
         let loaded = self.loaded_kernel(kernel)?;
         let at_once = if [a, b, c].iter().all(Operand::is_batch_at_aligned_distances) { count } else { 1 };
         let tiles = u64::from(shape.grid[0]) * at_once as u64;
-        let cluster = operands.cluster.max(1);
-        let at_a_time = u64::from((self.device().machine().multiprocessors / cluster).max(1) * cluster);
-        let blocks = if operands.blocks_stay { tiles.min(at_a_time) } else { tiles };
+        let blocks = self.blocks(operands, tiles);
         if tiles > MAX_GRID_X {
             // Blocks that stay count tiles with as many bits.
             return Err(no_launch());

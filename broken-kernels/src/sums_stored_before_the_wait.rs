@@ -1,0 +1,63 @@
+//! The last product isn't waited for: `wait_group 1` lets one be at work, and after the last step that is the last. Its sums come
+//! into the registers later.
+
+use crate::boxes::*;
+use crate::*;
+use kernel_common::barriers::{arrive_and_expect, sleep};
+use kernel_common::tensor_maps::load;
+use kernel_common::warpgroups::{Bf16x64, Product};
+
+/// What is wrong here.
+pub const MISTAKE: Mistake = Mistake {
+    name: "sums_stored_before_the_wait",
+    right: "sums_stored_before_the_wait_right",
+    title: "sums are stored while a product may still be at work",
+    launch: Launch::Boxes,
+    before: Before::Unwritten,
+    factors: ElementType::Bf16,
+    is_product: true,
+    shows: Shows::Always,
+    found: &[Found::between(Kind::ProductNotAwaited, "multiply", "store")],
+};
+
+entries_of_boxes!(sums_stored_before_the_wait, sums_stored_before_the_wait_right);
+
+#[inline(always)]
+unsafe fn work<const BROKEN: bool>(maps: Maps, c: *mut f32, m: usize, n: usize, k: usize) {
+    let worker = Worker::new();
+    let start = |step: u32| {
+        let (stage, full, place) = (worker.stage(step), worker.full(step), step * SIDE as u32);
+        arrive_and_expect(full, STAGE);
+        load(stage, maps.a, [place, worker.row, 0], full); // <- copy a
+        load(stage + BOX, maps.b, [worker.column, place, 0], full); // <- copy b
+    };
+    let steps = k.div_ceil(SIDE) as u32;
+    if worker.copies() {
+        start(0);
+    }
+    let mut sums = Bf16x64::unset();
+    let mut step = 0;
+    loop {
+        if worker.copies() && step + 1 < steps {
+            start(step + 1);
+        }
+        sleep(worker.full(step), worker.parity(step));
+        multiply!(&mut sums, worker.descriptors(step), step); // <- multiply
+        if BROKEN && step + 1 == steps {
+            Bf16x64::wait::<1>(&mut sums);
+        } else {
+            Bf16x64::wait::<0>(&mut sums);
+        }
+        thread::sync_threads();
+        step += 1;
+        if step == steps {
+            break;
+        }
+    }
+    for (at, sum) in sums.into_iter().enumerate() {
+        let (row, column) = worker.place(at);
+        if let Some(index) = worker.index((row, column + at as u32 % 2), m, n) {
+            *c.add(index) = sum; // <- store
+        }
+    }
+}
