@@ -56,7 +56,7 @@
 //!
 //! ## Measured
 //!
-//! [H200: TFLOP/s and share of cuBLAS at N = 1024, 4096 and 8192, beside `producer`; what either half is worth alone]
+//! Not yet.
 
 use crate::block_order::tile;
 use crate::launch::{Kernel, LaunchShape, Signature};

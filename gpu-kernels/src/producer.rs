@@ -53,7 +53,7 @@
 //!
 //! ## Measured
 //!
-//! [H200: TFLOP/s and share of cuBLAS at N = 4096 and 8192, beside `tensor_maps`; what the 128 x 128 tile does in the same ring]
+//! Not yet.
 
 use crate::launch::{Kernel, LaunchShape, Registers, Signature, Tile};
 use crate::register_column::first_element;

@@ -88,7 +88,7 @@
 //!
 //! ## Measured
 //!
-//! [H200: TFLOP/s and share of cuBLAS at N = 4096 and 8192, beside `tensor_cores`; registers, blocks of a multiprocessor]
+//! Not yet.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;
