@@ -72,10 +72,13 @@ fn judged(page: &str) -> Verdict {
         &folder.join("Cargo.toml"),
         "[package]\nname = \"exercise-pages\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n[dependencies]\ncuda_std = \"0.2\"\n",
     );
-    let launch = repository.join("gpu-kernels/common/src/launch.rs");
+    let [launch, operands] =
+        ["launch", "operands"].map(|name| repository.join(format!("gpu-kernels/common/src/{name}.rs")));
     write(
         &folder.join("src/lib.rs"),
-        &format!("#![no_std]\n#[path = {launch:?}]\npub mod launch;\npub mod exercise;\npub mod tiled {{}}\n"),
+        &format!(
+            "#![no_std]\n#[path = {launch:?}]\npub mod launch;\n#[path = {operands:?}]\npub mod operands;\npub mod exercise;\npub mod tiled {{}}\n"
+        ),
     );
     write(&folder.join("src/exercise.rs"), page);
     let ptx = CudaBuilder::new(&folder).arch(NvvmArch::Compute70).build().expect("the page compiles");

@@ -199,7 +199,7 @@ impl Output {
                     };
                     // Both are read and one is taken: sums stay in registers, which have no numbers to be computed.
                     let (even, odd) = (pair(group), pair(group ^ 2));
-                    let pair = if self.row % 2 == 0 { [even.0, even.1] } else { [odd.0, odd.1] };
+                    let pair = if self.row.is_multiple_of(2) { [even.0, even.1] } else { [odd.0, odd.1] };
                     store_shared_pair(to + self.place(group as u32, half as u32), pair);
                 }
             }

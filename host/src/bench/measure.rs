@@ -316,7 +316,7 @@ mod tests {
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = contender::ladder(Precision::Bf16);
         let settings = Settings { rounds: 3, seed: 7, l2_bytes: 4 << 10 };
-        for problem in [Problem::new(24, 20, 28), Problem { batch: 3, ..Problem::new(8, 16, 24) }] {
+        for problem in [Problem::new(24, 24, 40), Problem { batch: 3, ..Problem::new(8, 16, 24) }] {
             let problem = problem.of(Precision::Bf16);
             let measurement = measure(hands, None, &problem, &contenders, settings, &mut |_| {}).unwrap();
             assert_eq!(measurement.copies, 2);
