@@ -268,6 +268,17 @@ pub enum LaunchErrorKind {
         /// Where the others are.
         others: String,
     },
+    /// Warps ask for more registers than their block has, and wait for them forever.
+    #[error(
+        "this warp waits forever for registers: with what others have asked for, its block would need {asked} at least, and it began with \
+         {present} at most"
+    )]
+    TooManyRegisters {
+        /// Registers that the block's warps ask for.
+        asked: u32,
+        /// Registers that the block has.
+        present: u32,
+    },
     /// A matrix descriptor that can't be, or that isn't the same for all threads of the warpgroup.
     #[error("the descriptor {descriptor:#018x} of {matrix} {problem}")]
     MatrixDescriptor {

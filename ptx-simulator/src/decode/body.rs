@@ -122,8 +122,18 @@ impl<'a> Builder<'a, '_> {
                 self.emit(if proxy { Operation::ProxyFence } else { Operation::Nothing }, guard);
                 Ok(())
             }
-            "prefetch" | "prefetchu" | "discard" | "applypriority" | "nanosleep" | "pmevent" | "griddepcontrol"
-            | "setmaxnreg" => {
+            "setmaxnreg" => {
+                let [Operand::Integer(count)] = self.operands(text, 1..=1)? else {
+                    return Err(refuse(text, "the number of registers must be a constant"));
+                };
+                let known = (24..=256).contains(count) && count % 8 == 0;
+                if !known || !matches!(text.modifiers[..], ["inc" | "dec", "sync", "aligned", "u32"]) {
+                    return Err(refuse(text, "setmaxnreg.inc or .dec takes a multiple of 8 from 24 to 256"));
+                }
+                self.emit(Operation::SetRegisters { count: *count as u32 }, guard);
+                Ok(())
+            }
+            "prefetch" | "prefetchu" | "discard" | "applypriority" | "nanosleep" | "pmevent" | "griddepcontrol" => {
                 // Hints, and waits for what has always happened already.
                 self.emit(Operation::Nothing, guard);
                 Ok(())

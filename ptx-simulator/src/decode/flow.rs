@@ -174,6 +174,7 @@ pub(super) fn visit(
         | Operation::WaitForCopies { .. }
         | Operation::CommitStores
         | Operation::WaitForStores { .. }
+        | Operation::SetRegisters { .. }
         | Operation::WarpgroupStep(_)
         | Operation::ProxyFence
         | Operation::Nothing => {}

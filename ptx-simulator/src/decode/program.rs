@@ -618,6 +618,10 @@ pub enum Operation {
         open: u32,
         only_read: bool,
     },
+    /// The registers that a thread has from here on: all warps of a warpgroup come here.
+    SetRegisters {
+        count: u32,
+    },
     Mbarrier(Mbarrier),
     Matrices(MatrixAccess),
     MatrixProduct(MatrixProduct),

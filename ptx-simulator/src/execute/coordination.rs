@@ -20,6 +20,8 @@ pub(super) struct Coordination {
     pub events: u64,
     /// Phases of mbarriers that are complete.
     pub completed: u64,
+    /// The registers that each warp's threads have, once somebody has set them; 0 for warps that haven't.
+    pub registers: Vec<u32>,
 }
 
 impl Coordination {
@@ -32,6 +34,7 @@ impl Coordination {
             polls: Vec::new(),
             events: 0,
             completed: 0,
+            registers: Vec::new(),
         }
     }
 
@@ -44,5 +47,6 @@ impl Coordination {
         self.polls.clear();
         self.events = 0;
         self.completed = 0;
+        self.registers.clear();
     }
 }

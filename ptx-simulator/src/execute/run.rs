@@ -635,6 +635,10 @@ impl<'a, W: Watch> Executor<'a, W> {
                     self.wait_for_stores(warp.index, pc, active, *open, *only_read, coordination);
                     pc += 1;
                 }
+                Operation::SetRegisters { count } => {
+                    self.set_registers(warp, pc, *count, coordination)?;
+                    pc += 1;
+                }
                 Operation::Mbarrier(mbarrier) => {
                     let turn = self.mbarrier(warp, pc, mbarrier, active, coordination)?;
                     if turn != Turn::GoesOn {

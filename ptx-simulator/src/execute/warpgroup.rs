@@ -158,6 +158,25 @@ impl<W: Watch> Executor<'_, W> {
         Ok(complete.then_some(number))
     }
 
+    /// Takes down the registers of a warp, and whether a block can ever have as many as its warps have asked for.
+    ///
+    /// A thread begins with what a multiprocessor has for the block's threads, in eights (PTX ISA, `setmaxnreg`): more than that the block
+    /// never gets, and who asks for it waits for ever. Warps that haven't asked yet may still give back all but the least.
+    pub fn set_registers(&self, warp: &Warp, pc: u32, count: u32, coordination: &mut Coordination) -> Result<()> {
+        const OF_A_MULTIPROCESSOR: u32 = 65_536;
+        const LEAST: u32 = 24;
+        let warps = self.launch.warps;
+        coordination.registers.resize(warps as usize, 0);
+        coordination.registers[warp.index as usize] = count;
+        let at_first = (OF_A_MULTIPROCESSOR / (32 * warps) / 8 * 8).min(255);
+        let asked: u32 = coordination.registers.iter().map(|&own| if own == 0 { LEAST } else { own }).sum();
+        if asked > warps * at_first {
+            let kind = LaunchErrorKind::TooManyRegisters { asked: 32 * asked, present: 32 * warps * at_first };
+            return self.fault(warp, ALL, pc, kind);
+        }
+        Ok(())
+    }
+
     /// Computes the product that the four warps of a warpgroup have come to.
     pub fn warpgroup_product(&mut self, warps: &[Warp]) -> Result<()> {
         let at = |warp: &Warp| warp.groups.first().map_or(0, |group| group.pc - 1);

@@ -418,3 +418,24 @@ fn forms_that_do_not_exist_are_refused() {
         assert!(Module::parse(&right.replace(from, to)).is_err(), "{to}");
     }
 }
+
+/// A kernel of three warpgroups: the first gives registers back, the others take some.
+fn shared_out(given_back: u32, taken: u32) -> Result<(), LaunchError> {
+    let ptx = format!(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k()\n{{ .reg .pred %p; .reg .b32 %r;\n\
+         mov.u32 %r, %tid.x; setp.ge.u32 %p, %r, 128; @%p bra taking;\n\
+         setmaxnreg.dec.sync.aligned.u32 {given_back}; ret;\n\
+         taking: setmaxnreg.inc.sync.aligned.u32 {taken}; ret; }}\n"
+    );
+    Machine::with_threads(1).try_launch(&load(&ptx), "k", 1, 384, 0, &[])
+}
+
+#[test]
+fn a_block_has_no_more_registers_than_it_began_with() {
+    // 65,536 for 384 threads are 168 each.
+    shared_out(40, 232).unwrap();
+    shared_out(24, 240).unwrap();
+    let error = shared_out(32, 240).unwrap_err();
+    let LaunchErrorKind::TooManyRegisters { asked, present } = error.kind else { panic!("{error}") };
+    assert_eq!((asked, present), (128 * (32 + 2 * 240), 384 * 168));
+}
