@@ -1,0 +1,148 @@
+//! Products of f32 on tensor cores (`fp32-tc`) are as exact as f32's own, whatever the numbers are.
+
+mod common;
+
+use gpu_kernels::Precision;
+use host::gemm::{Gemm, HostProduct};
+use ndarray::{Array2, ArrayView2};
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
+use rand_distr::{Distribution, StandardNormal};
+
+/// C = A B in parts where the device can, and the name of the kernel.
+fn product(gemm: &Gemm, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) -> (Array2<f32>, &'static str) {
+    let product = HostProduct { precision: Precision::F32Parts, ..HostProduct::new(a, b) };
+    let computed = gemm.compute(&product, None).unwrap();
+    (computed.c.index_axis_move(ndarray::Axis(0), 0), computed.plan.kernel.name)
+}
+
+/// C = A B by multiply-adds along k, as f32 has it.
+fn chain(a: &Array2<f32>, b: &Array2<f32>) -> Array2<f32> {
+    Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
+        a.row(i).iter().zip(b.column(j)).fold(0.0f32, |sum, (x, y)| x.mul_add(*y, sum))
+    })
+}
+
+/// The error's Frobenius norm by that of the product, from f64.
+fn error(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> f64 {
+    let exact = a.mapv(f64::from).dot(&b.mapv(f64::from));
+    let squares = |values: Array2<f64>| values.mapv(|x| x * x).sum();
+    (squares(c.mapv(f64::from) - &exact) / squares(exact)).sqrt()
+}
+
+fn matrix(
+    rows: usize,
+    columns: usize,
+    seed: u64,
+    mut number: impl FnMut(&mut ChaCha12Rng, usize, usize) -> f32,
+) -> Array2<f32> {
+    let mut random = ChaCha12Rng::seed_from_u64(seed);
+    Array2::from_shape_fn((rows, columns), |(i, j)| number(&mut random, i, j))
+}
+
+fn gemms() -> Vec<Gemm> {
+    common::devices().into_iter().map(Gemm::new).collect()
+}
+
+fn normal(random: &mut ChaCha12Rng) -> f32 {
+    StandardNormal.sample(random)
+}
+
+/// A number of one of 2 `orders` + 1 powers of two, of either sign.
+fn wild(random: &mut ChaCha12Rng, orders: f32) -> f32 {
+    random.random_range(-orders..orders).exp2() * if random.random() { 1.0 } else { -1.0 }
+}
+
+/// An error that no long sum is needed for: two roundings in the last place.
+const LITTLE: f64 = 2.5e-7;
+
+#[test]
+fn the_error_is_that_of_f32_or_less_for_numbers_of_all_kinds() {
+    type Number = fn(&mut ChaCha12Rng, usize, usize) -> f32;
+    let kinds: [(&str, Number, Number); 8] = [
+        ("normal", |r, _, _| normal(r), |r, _, _| normal(r)),
+        ("positive", |r, _, _| r.random(), |r, _, _| r.random()),
+        ("tiny by huge", |r, _, _| 1e-36 * normal(r), |r, _, _| 1e36 * normal(r)),
+        ("subnormal", |r, _, _| 1e-40 * normal(r), |r, _, _| 1e30 * normal(r)),
+        ("of 60 orders", |r, _, _| wild(r, 30.0), |r, _, _| wild(r, 30.0)),
+        (
+            "of rows and columns of their own size",
+            |r, i, _| (i as f32 % 40.0 - 20.0).exp2() * normal(r),
+            |r, _, j| (j as f32 % 50.0 - 25.0).exp2() * normal(r),
+        ),
+        (
+            "inversely scaled along k",
+            |r, _, k| (k as f32 * 7.0 % 60.0 - 30.0).exp2() * normal(r),
+            |r, k, _| (30.0 - k as f32 * 7.0 % 60.0).exp2() * normal(r),
+        ),
+        ("with zeros", |r, _, _| if r.random() { 0.0 } else { normal(r) }, |r, _, _| normal(r)),
+    ];
+    for gemm in gemms() {
+        for (name, x, y) in kinds {
+            for k in [64, 200, 1000] {
+                let (a, b) = (matrix(70, k, 1, x), matrix(k, 66, 2, y));
+                let (c, _) = product(&gemm, a.view(), b.view());
+                let (own, chains) = (error(&c, &a, &b), error(&chain(&a, &b), &a, &b));
+                assert!(own <= chains.max(LITTLE), "{name}, k = {k}: {own:e}, a chain has {chains:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn infinities_and_nans_are_where_f32_has_them() {
+    for gemm in gemms() {
+        for special in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX] {
+            let (mut a, b) = (matrix(20, 130, 3, |r, _, _| normal(r)), matrix(130, 20, 4, |r, _, _| normal(r)));
+            a[[7, 100]] = special;
+            let (c, _) = product(&gemm, a.view(), b.view());
+            for (own, f32s) in c.iter().zip(&chain(&a, &b)) {
+                let alike = if f32s.is_finite() {
+                    own.is_finite()
+                } else {
+                    own.is_nan() == f32s.is_nan() && (own == f32s || own.is_nan())
+                };
+                assert!(alike, "{special}: {own} for {f32s}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_product_has_found_suspect_the_next_one_has_forgotten() {
+    for gemm in gemms() {
+        let (a, b) = (matrix(64, 128, 5, |r, _, _| normal(r)), matrix(128, 64, 6, |r, _, _| normal(r)));
+        let wilder = matrix(64, 128, 7, |r, _, _| wild(r, 30.0));
+        let first = product(&gemm, a.view(), b.view()).0;
+        product(&gemm, wilder.view(), b.view());
+        assert_eq!(product(&gemm, a.view(), b.view()).0, first);
+    }
+}
+
+#[test]
+fn short_sums_are_computed_in_f32() {
+    for gemm in gemms() {
+        let (a, b) = (matrix(64, 63, 8, |r, _, _| normal(r)), matrix(63, 64, 9, |r, _, _| normal(r)));
+        let (c, kernel) = product(&gemm, a.view(), b.view());
+        assert!(!kernel.contains("parts"), "{kernel}");
+        assert!(error(&c, &a, &b) < LITTLE);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_shape_is_right(m in 1usize..200, n in 1usize..200, k in 64usize..400, transposed in any::<[bool; 2]>(), seed in any::<u64>()) {
+        for gemm in gemms() {
+            let shape = |rows, columns, transposed| if transposed { (columns, rows) } else { (rows, columns) };
+            let (a_shape, b_shape) = (shape(m, k, transposed[0]), shape(k, n, transposed[1]));
+            let a = matrix(a_shape.0, a_shape.1, seed, |r, _, _| normal(r));
+            let b = matrix(b_shape.0, b_shape.1, seed + 1, |r, _, _| normal(r));
+            let a = if transposed[0] { a.t() } else { a.view() };
+            let b = if transposed[1] { b.t() } else { b.view() };
+            let (c, kernel) = product(&gemm, a, b);
+            prop_assert!(error(&c, &a.to_owned(), &b.to_owned()) < 2.0 * LITTLE, "{kernel}");
+        }
+    }
+}
