@@ -116,7 +116,7 @@ macro_rules! entry {
     };
 }
 
-/// Declares an entry's shape, `Own`.
+/// Declares a shape, `Own`.
 macro_rules! own_shape {
     ($product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
         struct Own;
@@ -190,17 +190,8 @@ macro_rules! families {
 
                 /// Bytes of dynamic shared memory: the ways of copying don't change them.
                 const SHARED_BYTES: u32 = {
-                    struct Any;
-                    impl Shape for Any {
-                        type Product = $product;
-                        type Output = output::F32;
-                        const A_ACROSS: bool = false;
-                        const B_ACROSS: bool = false;
-                        const STAGES: usize = $stages;
-                        const PARTS: bool = $pairs > 0;
-                        const BOXES: usize = $boxes;
-                    }
-                    <Any as Shape>::SHARED_BYTES as u32
+                    own_shape!($product, false, false, $stages, $boxes, $pairs);
+                    <Own as Shape>::SHARED_BYTES as u32
                 };
             }
 

@@ -106,7 +106,7 @@ pub unsafe fn ieee_where_suspect(call: Call, suspect: u64) {
             let (x, y) = (of(a_tiles, thread_row), of(b_tiles, thread_column));
             for i in 0..SIDE {
                 for j in 0..SIDE {
-                    sums[i][j] = fused_multiply_add(x[i], y[j], sums[i][j]);
+                    sums[i][j] = x[i].mul_add(y[j], sums[i][j]);
                 }
             }
         }
@@ -132,23 +132,8 @@ pub unsafe fn ieee_where_suspect(call: Call, suspect: u64) {
             if line < call.m && place < call.n {
                 let to = c.add((line as u64 * call.c_row + place as u64) as usize);
                 let sum = call.alpha * (totals[i][j] + sums[i][j]);
-                *to = if call.beta == 0.0 { sum } else { fused_multiply_add(call.beta, *to, sum) };
+                *to = if call.beta == 0.0 { sum } else { call.beta.mul_add(*to, sum) };
             }
         }
     }
-}
-
-/// x y + z, rounded once.
-#[inline(always)]
-pub(crate) fn fused_multiply_add(x: f32, y: f32, z: f32) -> f32 {
-    #[allow(unused_mut)]
-    let mut sum = z;
-    // SAFETY: it computes a number from numbers.
-    #[cfg(target_arch = "nvptx64")]
-    unsafe {
-        core::arch::asm!("fma.rn.f32 {}, {}, {}, {};", out(reg32) sum, in(reg32) x, in(reg32) y, in(reg32) z, options(pure, nomem, nostack))
-    };
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (x, y);
-    sum
 }

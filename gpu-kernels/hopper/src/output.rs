@@ -47,7 +47,8 @@ impl Output for F32 {
                 // 8 bytes at column 8 group + 2 t of the row: chunk 2 group + t / 2.
                 let row = place.row + 8 * half as u32;
                 let chunk = (2 * group as u32 + place.pair / 2) ^ (row % 8);
-                store_two(buffer + row * 128 + chunk * 16 + place.pair % 2 * 8, alpha * sums[at], alpha * sums[at + 1]);
+                let to = buffer + row * 128 + chunk * 16 + place.pair % 2 * 8;
+                vectors::store_shared_pair(to, [alpha * sums[at], alpha * sums[at + 1]]);
             }
         }
     }
@@ -185,14 +186,6 @@ unsafe fn store_box<O: Output>(buffer: u32, call: &TensorCall, [column, row, pro
         }
         at += 1;
     }
-}
-
-#[inline(always)]
-unsafe fn store_two(address: u32, x: f32, y: f32) {
-    #[cfg(target_arch = "nvptx64")]
-    core::arch::asm!("st.shared.v2.f32 [{}], {{ {}, {} }};", in(reg32) address, in(reg32) x, in(reg32) y, options(nostack));
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (address, x, y);
 }
 
 #[inline(always)]

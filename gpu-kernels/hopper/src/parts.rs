@@ -8,7 +8,6 @@ use kernel_common::call::TensorCall;
 use kernel_common::warpgroups::Product;
 use kernel_common::{barriers, tensor_maps, vectors};
 
-use crate::ieee::fused_multiply_add;
 use crate::output;
 use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, ROWS, WARPGROUP};
@@ -59,7 +58,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
                 for e in 0..4 {
                     let scale = rows[e / 2] * columns[e % 2];
                     let at = 4 * group + e;
-                    total[at] = fused_multiply_add(sums[at], scale, total[at]);
+                    total[at] = sums[at].mul_add(scale, total[at]);
                 }
             }
             k += (2 * S::PAIRS * S::DEPTH) as u32;

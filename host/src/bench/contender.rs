@@ -232,10 +232,7 @@ impl Hands<'_> {
                     Signature::Plain => problem.is_plain(),
                     Signature::Call => true,
                     Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
-                    Signature::MappedCall(_) => is_mappable(kernel, problem),
-                    Signature::MappedParts(_) => {
-                        problem.layouts().map(|layout| layout.by_columns) == kernels::by_columns(kernel)
-                    }
+                    Signature::MappedCall(_) | Signature::MappedParts(_) => is_mappable(kernel, problem),
                 };
                 suits && self.launches(kernel, problem)
             }

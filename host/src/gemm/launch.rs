@@ -128,6 +128,60 @@ impl<'a> Multiplication<'a> {
         Err(GemmError::Factors { kernel: kernel.name, takes: takes.name(), given: given.name() })
     }
 
+    /// The product as general kernels are told of it, with K in one part and no workspace.
+    pub(super) fn call(&self) -> Call {
+        let Multiplication { m, n, k, alpha, beta, a, b, c, .. } = *self;
+        let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
+            [a, b, c].map(|operand| match operand.place {
+                Place::One(address) => (address, 0, 0),
+                Place::Strided { address, stride, .. } => (address, 0, stride as u64),
+                Place::Listed { addresses, .. } => (0, addresses, 0),
+            });
+        Call {
+            a: pointer(a_first),
+            b: pointer(b_first),
+            c: pointer::<f32>(c_first).cast_mut(),
+            a_list: pointer(a_list),
+            b_list: pointer(b_list),
+            c_list: pointer(c_list),
+            workspace: ptr::null_mut(),
+            a_row: a.row_stride as u64,
+            a_column: a.column_stride as u64,
+            b_row: b.row_stride as u64,
+            b_column: b.column_stride as u64,
+            c_row: c.row_stride as u64,
+            a_batch,
+            b_batch,
+            c_batch,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            k_per_split: k as u32,
+            group: 1,
+            alpha,
+            beta,
+            reserved: 0,
+        }
+    }
+
+    /// The product as kernels with maps are told of it, that one of the batch alone.
+    pub(super) fn tensor_call(&self, manner: &Manner<'_>, index: usize, c_is_mapped: bool) -> TensorCall {
+        let Multiplication { m, n, k, alpha, beta, c, .. } = *self;
+        TensorCall {
+            c: c.address(index),
+            c_row: c.row_stride as u64,
+            c_batch: c.stride() as u64,
+            m: m as u32,
+            n: n as u32,
+            k: k as u32,
+            batch: 1,
+            group: group(manner.kernel, manner.group, m),
+            alpha,
+            beta,
+            c_is_mapped: c_is_mapped.into(),
+        }
+    }
+
     /// What decides which kernel suits it.
     pub(super) fn problem(&self) -> Problem {
         problem(&self.a, &self.b, Some(&self.c), self.k, self.count, (self.alpha, self.beta))
@@ -213,18 +267,19 @@ impl Gemm {
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
         let plan = &Manner::from(plan);
+        let Some(buffer) = workspace else { return self.launch_in_scratch(product, plan, stream) };
         let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
-        let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
-        if let Some(buffer) = workspace.filter(|_| needed > 0) {
-            if !buffer.is_on(self.device()) {
-                return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
-            }
-            if needed > buffer.len() as u128 {
-                return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
-            }
-            return self.launch_with_workspace(product, plan, buffer.address(), &mut stream);
+        if needed == 0 {
+            return self.launch_without_workspace(product, plan, &mut stream);
         }
-        self.launch_in_scratch(product, plan, stream)
+        let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
+        if !buffer.is_on(self.device()) {
+            return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
+        }
+        if needed > buffer.len() as u128 {
+            return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
+        }
+        self.launch_with_workspace(product, plan, buffer.address(), &mut stream)
     }
 
     /// Launches `product` with the stream's own memory as workspace, if it needs any.
@@ -358,43 +413,18 @@ impl Gemm {
         workspace: Option<u64>,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
-        let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
+        let Multiplication { m, n, k, count, .. } = *product;
         let kernel = plan.kernel;
         let (k_per_split, splits) = split(kernel, plan.splits, k);
         let batched = |shape: Option<LaunchShape>, splits: u32| {
             let shape = shape.ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
             Ok::<_, GemmError>(LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape })
         };
-        let [(a_first, a_list, a_batch), (b_first, b_list, b_batch), (c_first, c_list, c_batch)] =
-            [a, b, c].map(|operand| match operand.place {
-                Place::One(address) => (address, 0, 0),
-                Place::Strided { address, stride, .. } => (address, 0, stride as u64),
-                Place::Listed { addresses, .. } => (0, addresses, 0),
-            });
         let call = Call {
-            a: pointer(a_first),
-            b: pointer(b_first),
-            c: pointer::<f32>(c_first).cast_mut(),
-            a_list: pointer(a_list),
-            b_list: pointer(b_list),
-            c_list: pointer(c_list),
-            workspace: pointer::<f32>(workspace.unwrap_or(0)).cast_mut(),
-            a_row: a.row_stride as u64,
-            a_column: a.column_stride as u64,
-            b_row: b.row_stride as u64,
-            b_column: b.column_stride as u64,
-            c_row: c.row_stride as u64,
-            a_batch,
-            b_batch,
-            c_batch,
-            m: m as u32,
-            n: n as u32,
-            k: k as u32,
             k_per_split,
             group: group(kernel, plan.group, m),
-            alpha,
-            beta,
-            reserved: 0,
+            workspace: pointer::<f32>(workspace.unwrap_or(0)).cast_mut(),
+            ..product.call()
         };
         let mut launch = |kernel: &Kernel, shape: &LaunchShape, call: &Call| {
             let loaded = self.loaded_kernel(kernel)?;
@@ -469,7 +499,7 @@ impl Gemm {
     }
 
     /// Blocks of a launch along x with so many tiles: no more than run at a time, if they stay.
-    fn blocks(&self, operands: &MappedOperands, tiles: u64) -> u64 {
+    pub(super) fn blocks(&self, operands: &MappedOperands, tiles: u64) -> u64 {
         let cluster = operands.cluster.max(1);
         let at_a_time = u64::from((self.device().machine().multiprocessors / cluster).max(1) * cluster);
         if operands.blocks_stay { tiles.min(at_a_time) } else { tiles }
@@ -497,7 +527,7 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let kernel = manner.kernel;
         product.suits(kernel)?;
-        let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
+        let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         if k == 0 {
             return self.launch_scaling(product, launcher);
         }
@@ -518,24 +548,8 @@ impl Gemm {
         let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once };
         for first in (0..count).step_by(at_once) {
             let factors = mapper.factors(first)?;
-            // A C that can't have a map is written element by element.
-            let output = match mapper.output(first) {
-                Err(GemmError::Unmappable { .. }) => None,
-                output => output?,
-            };
-            let call = TensorCall {
-                c: c.address(first),
-                c_row: c.row_stride as u64,
-                c_batch: c.stride() as u64,
-                m: m as u32,
-                n: n as u32,
-                k: k as u32,
-                batch: at_once as u32,
-                group: group(kernel, manner.group, m),
-                alpha,
-                beta,
-                c_is_mapped: output.is_some().into(),
-            };
+            let output = mapper.output_if_mappable(first)?;
+            let call = TensorCall { batch: at_once as u32, ..product.tensor_call(manner, first, output.is_some()) };
             let [a, b, c] =
                 [&factors[0], &factors[1], output.as_ref().unwrap_or(&factors[0])].map(|map| Argument::Bytes(map));
             // SAFETY: the kernel takes three maps and a TensorCall, and stays inside the tensors of A's and B's map and inside
@@ -558,7 +572,7 @@ fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {
 
 /// The rows of tiles in a group of a product with `m` rows: no more than there are. Kernels count the tiles of a group with 32
 /// bits, and the tiles of the product are that few.
-pub(super) fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
+fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
     let rows = m.div_ceil(kernel.tile.m as usize).max(1);
     u32::try_from(rows).map_or(group, |rows| group.min(rows)).max(1)
 }
@@ -568,7 +582,7 @@ fn pieces(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length.div_ceil(most).max(1)).map(move |piece| piece * most..length.min((piece + 1) * most))
 }
 
-pub(super) fn pointer<T>(address: u64) -> *const T {
+fn pointer<T>(address: u64) -> *const T {
     ptr::without_provenance(address as usize)
 }
 

@@ -49,6 +49,18 @@ impl Mapper<'_> {
         }
     }
 
+    /// As [`output`](Mapper::output), and none where C can't have one: kernels that can do without write it element by element.
+    ///
+    /// # Errors
+    ///
+    /// As [`output`](Mapper::output), but for [`GemmError::Unmappable`].
+    pub(super) fn output_if_mappable(&self, index: usize) -> Result<Option<Map>, GemmError> {
+        match self.output(index) {
+            Err(GemmError::Unmappable { .. }) => Ok(None),
+            output => output,
+        }
+    }
+
     fn map(
         &self,
         matrix: &'static str,

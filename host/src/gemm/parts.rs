@@ -7,7 +7,6 @@ use hopper_kernels::{
     split::{BLOCK, LINES_ACROSS, LINES_ALONG, NOTHING_SUSPECT, SPLIT, SplitCall, THREADS},
 };
 use kernel_common::{
-    Call,
     call::TensorCall,
     operands::{CopiedBox, MappedOperand, MappedOperands},
 };
@@ -15,7 +14,7 @@ use ptx_simulator::{Swizzle as MapSwizzle, TensorElement};
 
 use super::{
     Gemm, GemmError, Operand,
-    launch::{Launcher, Manner, Multiplication, bytes_of, group, pointer},
+    launch::{Launcher, Manner, Multiplication, bytes_of},
     mapped::{Map, Mapper},
 };
 use crate::device::{Argument, TensorMapLayout};
@@ -145,15 +144,15 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let kernel = manner.kernel;
         product.suits(kernel)?;
-        let Multiplication { m, n, k, alpha, beta, a, b, c, count } = *product;
+        let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         if k == 0 {
             return self.launch_scaling(product, launcher);
         }
         let no_launch = |kernel: &Kernel| GemmError::NoLaunch { m, n, k, kernel: kernel.name };
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(|| no_launch(kernel))?;
         let ieee_shape = (ieee::KERNEL.launch_shape)(m, n, k).ok_or_else(|| no_launch(&ieee::KERNEL))?;
-        let blocks = shape.grid[0].min(self.device().machine().multiprocessors.max(1));
-        let shape = gpu_kernels::LaunchShape { grid: [blocks, 1, 1], ..shape };
+        let blocks = self.blocks(operands, shape.grid[0].into());
+        let shape = gpu_kernels::LaunchShape { grid: [blocks as u32, 1, 1], ..shape };
         let (a_across, b_across) = across(&a, &b);
         let ([a_parts, b_parts], _) = Parts::of([m, n, k], a_across, b_across);
         let correction = hopper_kernels::family_of(kernel).map_or(1.0, |family| family.correction());
@@ -174,52 +173,20 @@ impl Gemm {
                 [a_parts.call(&a, index, workspace, correction), b_parts.call(&b.transposed(), index, workspace, 1.0)];
             let of_splitting = launch_shape(calls[0].blocks + calls[1].blocks, THREADS);
             let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once: 1 };
-            // A C that can't have a map is written element by element.
-            let output = match mapper.output(index) {
-                Err(GemmError::Unmappable { .. }) => None,
-                output => output?,
-            };
-            let call = TensorCall {
-                c: c.address(index),
-                c_row: c.row_stride as u64,
-                c_batch: 0,
-                m: m as u32,
-                n: n as u32,
-                k: a_parts.along_k() as u32,
-                batch: 1,
-                group: group(kernel, manner.group, m),
-                alpha,
-                beta,
-                c_is_mapped: output.is_some().into(),
-            };
+            let output = mapper.output_if_mappable(index)?;
+            let call =
+                TensorCall { k: a_parts.along_k() as u32, ..product.tensor_call(manner, index, output.is_some()) };
             let c_map = output.unwrap_or(a_map);
             let maps = [&a_map, &b_map, &c_map, &a_scales, &b_scales].map(|map| Argument::Bytes(map));
             let arguments: Vec<_> = maps.into_iter().chain([Argument::Bytes(bytes_of(&call)), suspect]).collect();
-            let ieee_call = Call {
-                a: pointer(a.address(index)),
-                b: pointer(b.address(index)),
-                c: pointer::<f32>(c.address(index)).cast_mut(),
-                a_list: pointer(0),
-                b_list: pointer(0),
-                c_list: pointer(0),
-                workspace: pointer::<f32>(0).cast_mut(),
-                a_row: a.row_stride as u64,
-                a_column: a.column_stride as u64,
-                b_row: b.row_stride as u64,
-                b_column: b.column_stride as u64,
-                c_row: c.row_stride as u64,
-                a_batch: 0,
-                b_batch: 0,
-                c_batch: 0,
-                m: m as u32,
-                n: n as u32,
-                k: k as u32,
-                k_per_split: k as u32,
-                group: 1,
-                alpha,
-                beta,
-                reserved: 0,
+            let one = Multiplication {
+                a: a.part(index, 0..m, 0..k),
+                b: b.part(index, 0..k, 0..n),
+                c: c.part(index, 0..m, 0..n),
+                count: 1,
+                ..*product
             };
+            let ieee_call = one.call();
             // SAFETY: the kernels take these arguments. The calls and the maps describe A, B and C, which were checked to be inside their
             // buffers, C's apart from the others, and parts and scales, which are apart from each other in a workspace with room for
             // them. All outlive this call and, freed after what is enqueued, the launches.
