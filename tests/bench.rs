@@ -180,7 +180,7 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 #[test]
 fn bad_input_is_named() {
     let cases: [(&[&str], &str); 19] = [
-        (&["--precision", "f8"], "expected f32 or bf16"),
+        (&["--precision", "f8"], "expected f32 or bf16 or f16 or tf32 or fp32-tc"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),

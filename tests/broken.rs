@@ -10,7 +10,7 @@ use broken_kernels_ptx::{PTX, PTX_90A};
 use gpu_kernels::{LaunchShape, launch::ElementType};
 use host::{
     device::{Argument, Device, DeviceSelector},
-    gemm::{FactorBuffer, rounded},
+    gemm::{FactorBuffer, nearest},
     matrix, verify,
 };
 use ndarray::Array2;
@@ -40,7 +40,7 @@ fn edges(mistake: &Mistake) -> (usize, usize, usize) {
     match mistake.factors {
         _ if mistake.launch == Launch::Boxes => EDGES_OF_BOXES,
         ElementType::F32 => EDGES,
-        ElementType::Bf16 => EDGES_OF_BF16,
+        ElementType::Bf16 | ElementType::F16 => EDGES_OF_BF16,
     }
 }
 
@@ -143,7 +143,9 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
 
 /// A and B, of numbers that a mistake's elements can hold.
 fn inputs(mistake: &Mistake, (m, n, k): (usize, usize, usize)) -> (Array2<f32>, Array2<f32>) {
-    let random = |rows, columns, seed| rounded(mistake.factors, matrix::random_normal(rows, columns, seed));
+    let random = |rows, columns, seed| {
+        matrix::random_normal(rows, columns, seed).mapv(|number| nearest(mistake.factors, number))
+    };
     (random(m, k, 1), random(k, n, 2))
 }
 
@@ -151,7 +153,9 @@ fn inputs(mistake: &Mistake, (m, n, k): (usize, usize, usize)) -> (Array2<f32>, 
 fn bytes(element: ElementType, matrix: &Array2<f32>) -> Vec<u8> {
     match element {
         ElementType::F32 => matrix.iter().flat_map(|number| number.to_le_bytes()).collect(),
-        ElementType::Bf16 => matrix.iter().flat_map(|number| half::bf16::from_f32(*number).to_le_bytes()).collect(),
+        ElementType::Bf16 | ElementType::F16 => {
+            matrix.iter().flat_map(|number| half::bf16::from_f32(*number).to_le_bytes()).collect()
+        }
     }
 }
 
@@ -199,7 +203,7 @@ fn every_right_twin_is_clean_and_its_product_right() {
                 let (a, b) = inputs(mistake, shape);
                 let order = match mistake.factors {
                     ElementType::F32 => verify::Order::Ascending,
-                    ElementType::Bf16 => verify::Order::TensorCores,
+                    ElementType::Bf16 | ElementType::F16 => verify::Order::TensorCores,
                 };
                 let verification = verify::check_in(order, &c, &a, &b);
                 assert!(verification.passed(), "{} of {shape:?}: {verification:?}", mistake.right);

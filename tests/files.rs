@@ -8,7 +8,7 @@ use std::{
 };
 
 use assert_cmd::assert::Assert;
-use gpu_kernels::launch::ElementType;
+use gpu_kernels::Precision;
 use host::{
     gemm::{ensure_sizes, rounded},
     kernels, matrix,
@@ -142,7 +142,7 @@ fn bf16_rounds_the_inputs_and_says_so_in_its_kernel() {
     let kernel = predicate::str::contains("tensor_cores");
     workplace.gemm_with("a.npy", "b.npy", &options).code(0).stdout(kernel.and(predicate::str::contains("PASS")));
     let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
-    let halves = [&a, &b].map(|matrix| rounded(ElementType::Bf16, matrix.clone()));
+    let halves = [&a, &b].map(|matrix| rounded(Precision::Bf16, matrix.clone()));
     assert_close(&workplace.product(), &halves[0], &halves[1]);
     assert!(!host::verify::check(&workplace.product(), &a, &b).passed(), "the inputs were not rounded");
     // A transposed matrix is rounded like any other, and so is a batch.
@@ -163,11 +163,11 @@ fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
         workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(text.to_owned()));
         assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
     };
-    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16");
+    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16 or f16 or tf32 or fp32-tc");
     refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
     refuses(&["--precision", "bf16", "--kernel", "128x256x16"], "'128x256x16' computes in f32");
     refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
-    refuses(&["--precision", "bf16", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
+    refuses(&["--kernel", "tensor_cores", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod common;
 use std::env;
 
 use common::case::{Batch, Case, Place, assert_bits, check};
-use gpu_kernels::{KERNELS, Kernel, Signature};
+use gpu_kernels::{KERNELS, Kernel, Signature, launch::ElementType};
 use host::{
     device::{Device, DeviceSelector},
     gemm::{DeviceMatrices, DeviceMatricesMut, Gemm, next_sizes},
@@ -57,6 +57,9 @@ impl Subject {
         let (a, b) = self.ways;
         let fours = |size: usize, way| if way == Copying::Vectors { size.next_multiple_of(4) } else { size };
         let [m, n, k] = next_sizes(self.kernel, [fours(m, a), fours(n, b), k]);
+        // Such matrices that they needn't be put elsewhere, and others.
+        let can_be_mapped = tight && matches!(self.kernel.signature, Signature::MappedCall(_));
+        let [m, n, k] = if can_be_mapped { [m, n, k].map(|size| size.next_multiple_of(8)) } else { [m, n, k] };
         let place = |way, transposed| {
             let [offset, gap, after] = match (tight, way == Copying::Vectors) {
                 (true, true) => [0, 0, 0],
@@ -72,13 +75,9 @@ impl Subject {
         let c_place = if tight { Place::default() } else { place(Copying::Words, false) };
         let places = match self.kernel.signature {
             Signature::Plain => [Place::default(); 3],
-            Signature::Call | Signature::MappedParts(_) => [a_place, b_place, c_place],
-            Signature::Mapped(operands) | Signature::MappedCall(operands) => {
-                // Lines begin at multiples of 16 bytes, with gaps or without.
-                let apart = if tight { 0 } else { 8 };
-                let place = |transposed| Place { offset: apart, gap: apart, between: 0, after: apart, transposed };
-                [place(operands.a.by_columns), place(operands.b.by_columns), Place::default()]
-            }
+            Signature::MappedCall(_) if can_be_mapped => self.mappable_places(0),
+            Signature::Call | Signature::MappedCall(_) | Signature::MappedParts(_) => [a_place, b_place, c_place],
+            Signature::Mapped(_) => self.mappable_places(if tight { 0 } else { 8 }),
         };
         Case {
             m,
@@ -90,8 +89,16 @@ impl Subject {
             batch: Batch::None,
             count: 1,
             shared: [false; 2],
+            half_c: false,
             seed: (m * n * k) as u64,
         }
+    }
+
+    /// Lines that begin at multiples of 16 bytes, with gaps or without.
+    fn mappable_places(&self, apart: usize) -> [Place; 3] {
+        let [a, b] = host::kernels::by_columns(self.kernel);
+        let place = |transposed| Place { offset: apart, gap: apart, between: 0, after: apart, transposed };
+        [place(a), place(b), Place::default()]
     }
 
     /// What it has to get right, and in how many splits.
@@ -110,6 +117,25 @@ impl Subject {
                 let batch =
                     Case { batch: Batch::Strided, count: 3, ..self.case([m / 2 + 1, n + 1, k + 1], true, (2.0, 0.0)) };
                 cases.extend([(factors, 1), (batch, 1)]);
+            }
+            if let Signature::MappedCall(_) = self.kernel.signature {
+                let list = Case {
+                    batch: Batch::Listed,
+                    count: 2,
+                    shared: [true, false],
+                    ..self.case([m / 2 + 1, n + 1, k + 1], false, (1.0, 0.5))
+                };
+                // The last split is shorter; a batch has all splits of a product behind each other.
+                let split = self.case([m + 1, n + 1, 5 * k + 3], true, plain);
+                let splits =
+                    Case { batch: Batch::Strided, count: 2, ..self.case([m, n / 2 + 1, 3 * k], false, (2.0, 0.5)) };
+                // Without products to add up: C = beta C.
+                let nothing = self.case([m + 1, n + 1, 0], false, (2.0, 0.5));
+                cases.extend([(list, 1), (split, 3), (splits, 2), (nothing, 1)]);
+                if self.kernel.precision.factors() != ElementType::F32 {
+                    let halves = |case: &Case| Case { half_c: true, ..case.clone() };
+                    cases.extend([1, 4, 6, 7, 9, 11].map(|at| (halves(&cases[at].0), cases[at].1)));
+                }
             }
             return cases;
         }

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::case::{Batch, Case, Place, assert_bits, check};
-use gpu_kernels::general_tiled;
+use common::case::{Batch, Case, Place, assert_bits, check, check_in};
+use gpu_kernels::{Precision, general_tiled, launch::ElementType};
 use host::{
     device::{Device, DeviceError, DeviceSelector},
     gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, Gemm, GemmError, MatrixList},
@@ -53,7 +53,7 @@ fn case() -> impl Strategy<Value = Case> {
                 c.between = 0;
             }
             let count = if batch == Batch::None { 1 } else { count };
-            Case { m, n, k, alpha, beta, places: [a, b, c], batch, count, shared, seed }
+            Case { m, n, k, alpha, beta, places: [a, b, c], batch, count, shared, half_c: false, seed }
         })
 }
 
@@ -64,6 +64,35 @@ proptest! {
     fn every_product_that_blas_knows_is_right_and_nothing_else_is_touched(case in case()) {
         for gemm in gemms() {
             check(&gemm, &case, None);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn so_is_every_product_in_every_other_precision_with_c_in_f32_or_in_the_elements_of_a_and_b(
+        case in case(),
+        precision in prop::sample::select(&Precision::ALL[1..]),
+        half_c: bool,
+    ) {
+        let case = Case { half_c: half_c && precision.factors() != ElementType::F32, ..case };
+        for gemm in gemms() {
+            check_in(&gemm, &case, precision, None);
+        }
+    }
+
+    #[test]
+    fn numbers_of_16_bits_are_multiplied_by_kernels_of_f32_where_there_are_no_others(
+        case in case(),
+        plan in plan(),
+        precision in prop::sample::select(&[Precision::Bf16, Precision::F16]),
+        half_c: bool,
+    ) {
+        let case = Case { half_c, ..case };
+        for gemm in gemms() {
+            check_in(&gemm, &case, precision, Some(plan));
         }
     }
 }
@@ -94,7 +123,7 @@ fn however_many_splits_and_rows_of_tiles_a_plan_has_the_product_is_right() {
     let place = Place::default();
     let case = |m, n, k| {
         let (places, batch, shared) = ([place; 3], Batch::None, [false; 2]);
-        Case { m, n, k, alpha: 1.5, beta: 0.5, places, batch, count: 1, shared, seed: 3 }
+        Case { m, n, k, alpha: 1.5, beta: 0.5, places, batch, count: 1, shared, half_c: false, seed: 3 }
     };
     for gemm in gemms() {
         for family in FAMILIES.iter().filter(|family| family.tile.m <= 64 && family.tile.n <= 64) {

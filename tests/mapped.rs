@@ -168,7 +168,7 @@ fn gemm(kernel: &Kernel) -> Gemm {
 }
 
 fn halves(rows: usize, columns: usize, seed: u64) -> Array2<f32> {
-    rounded(ElementType::Bf16, matrix::random_normal(rows, columns, seed))
+    rounded(Precision::Bf16, matrix::random_normal(rows, columns, seed))
 }
 
 /// A matrix on the device with so many NaN before it and after each row.

@@ -49,8 +49,7 @@ fn inside(buffer: &FactorBuffer, element: ElementType, guard: usize, name: &str)
 /// Multiplies with every kernel between guard bands and checks every element.
 fn check_all_kernels(gemm: &Gemm, a: &Array2<f32>, b: &Array2<f32>) {
     for precision in Precision::ALL {
-        let factors = precision.factors();
-        let (a, b) = (rounded(factors, a.clone()), rounded(factors, b.clone()));
+        let (a, b) = (rounded(*precision, a.clone()), rounded(*precision, b.clone()));
         check_kernels_of(*precision, gemm, &a, &b);
     }
 }

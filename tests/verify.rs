@@ -1,6 +1,6 @@
 //! The check itself can be trusted: it passes what f32 rounding allows and nothing else.
 
-use gpu_kernels::launch::ElementType;
+use gpu_kernels::Precision;
 use host::{
     gemm::rounded,
     matrix,
@@ -109,7 +109,7 @@ fn check_tensor_cores(c: &Array2<f32>, a: &Array2<f32>, b: &Array2<f32>) -> veri
 }
 
 fn halves(rows: usize, columns: usize, seed: u64) -> Array2<f32> {
-    rounded(ElementType::Bf16, matrix::random_normal(rows, columns, seed))
+    rounded(Precision::Bf16, matrix::random_normal(rows, columns, seed))
 }
 
 proptest! {

@@ -162,8 +162,8 @@ pub struct GemmArguments {
     #[arg(long)]
     pub kernel: Option<String>,
 
-    /// f32 (the default), or bf16: A and B are rounded to it, and tensor cores multiply them with sums in f32. A kernel
-    /// that is named has its own.
+    /// f32 (the default; also ieee): fused multiply-adds; fp32-tc: as exact, on tensor cores; bf16, f16, tf32: A and B are rounded to it, and
+    /// tensor cores multiply them with sums in f32. A kernel that is named has its own.
     #[arg(long, value_name = "PRECISION", value_parser = precision)]
     pub precision: Option<Precision>,
 
@@ -174,7 +174,8 @@ pub struct GemmArguments {
 
 /// A precision, by its name.
 fn precision(text: &str) -> Result<Precision, String> {
-    let known = Precision::ALL.iter().find(|precision| precision.name() == text).copied();
+    let name = if text == "ieee" { Precision::F32.name() } else { text };
+    let known = Precision::ALL.iter().find(|precision| precision.name() == name).copied();
     known.ok_or_else(|| {
         let names: Vec<_> = Precision::ALL.iter().map(|precision| precision.name()).collect();
         format!("'{}' is no precision: expected {}", text.escape_debug(), names.join(" or "))
@@ -333,8 +334,8 @@ pub struct BenchArguments {
     #[arg(long, value_name = "KERNEL,…", value_delimiter = ',')]
     pub kernels: Vec<String>,
 
-    /// What everybody computes in: f32, or bf16, for which A and B are rounded and tensor cores multiply with sums in f32,
-    /// cuBLAS by cublasGemmEx. If left out, that of the first kernel that is named, else f32.
+    /// What everybody computes in: f32 (also ieee); fp32-tc, on tensor cores and as exact, beside cuBLAS in f32; or bf16, f16 or tf32, to which A and B
+    /// are rounded, cuBLAS by cublasGemmEx. If left out, that of the first kernel that is named, else f32.
     #[arg(long, value_name = "PRECISION", value_parser = precision)]
     pub precision: Option<Precision>,
 

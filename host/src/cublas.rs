@@ -17,8 +17,8 @@
 //! have f32 emulated on the tensor cores of Blackwell by the variable `CUBLAS_EMULATE_SINGLE_PRECISION`; that is left to
 //! the user.
 //!
-//! Factors of bf16 are for `cublasGemmEx`, with `CUBLAS_COMPUTE_32F`: sums in f32, as is C, on tensor cores, and the algorithm
-//! that cuBLAS likes best.
+//! Factors of bf16 and f16 are for `cublasGemmEx`, with `CUBLAS_COMPUTE_32F`: sums in f32, on tensor cores, and the algorithm
+//! that cuBLAS likes best. So are those of f32 that may be rounded to tf32, with `CUBLAS_COMPUTE_32F_FAST_TF32`.
 //!
 //! # Graphs
 //!
@@ -33,7 +33,7 @@ use std::{
     ptr,
 };
 
-use gpu_kernels::launch::ElementType;
+use gpu_kernels::{Precision, launch::ElementType};
 use libloading::Library;
 
 use crate::{
@@ -48,12 +48,9 @@ const NAMES: [&str; 3] = ["libcublas.so.13", "libcublas.so.12", "libcublas.so.11
 const NOT_TRANSPOSED: c_int = 0;
 const TRANSPOSED: c_int = 1;
 
-/// `CUDA_R_32F` and `CUDA_R_16BF`, of `cudaDataType`.
-const REAL_F32: c_int = 0;
-const REAL_BF16: c_int = 14;
-
-/// `CUBLAS_COMPUTE_32F`, of `cublasComputeType_t`.
+/// `CUBLAS_COMPUTE_32F` and `CUBLAS_COMPUTE_32F_FAST_TF32`, of `cublasComputeType_t`.
 const COMPUTE_F32: c_int = 68;
+const COMPUTE_TF32: c_int = 77;
 
 /// `CUBLAS_GEMM_DEFAULT`, of `cublasGemmAlgo_t`: cuBLAS chooses.
 const ALGORITHM: c_int = -1;
@@ -156,6 +153,15 @@ type GemmStridedBatchedEx = unsafe extern "C" fn(
     c_int,
     c_int,
 ) -> c_int;
+
+/// `CUDA_R_32F`, `CUDA_R_16F` and `CUDA_R_16BF`, of `cudaDataType`.
+fn data_type(element: ElementType) -> c_int {
+    match element {
+        ElementType::F32 => 0,
+        ElementType::F16 => 2,
+        ElementType::Bf16 => 14,
+    }
+}
 
 /// Why cuBLAS can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -312,37 +318,42 @@ impl Cublas {
         }
     }
 
-    /// Starts C = A B, of factors of f32 or bf16, and returns without waiting for it. C may be seen elsewhere too.
+    /// Starts C = A B and returns without waiting for it: of f32 in f32, of other factors with sums of f32. C may be seen elsewhere too.
     ///
     /// # Errors
     ///
     /// As [`enqueue_product`](Cublas::enqueue_product).
     pub fn enqueue(&self, a: DeviceMatrix<'_>, b: DeviceMatrix<'_>, c: DeviceMatrix<'_>) -> Result<(), CublasError> {
-        self.call(BlasProduct::new(&self.device, (1.0, 0.0), a.into(), b.into(), c.into())?)
+        self.call(BlasProduct::new(&self.device, (1.0, 0.0), a.into(), b.into(), c.into())?, COMPUTE_F32)
     }
 
     /// Starts C = alpha A B + beta C for matrices, or batches of them at equal distances, in the memory of its device, and
-    /// returns without waiting for it.
+    /// returns without waiting for it. Factors of f32 may be rounded to tf32 if that is the precision, and have to be of f32, as exact as it is,
+    /// if it's another; else the precision says nothing.
     ///
     /// # Errors
     ///
     /// [`CublasError::Gemm`] if the matrices don't fit together or a batch is a list, [`CublasError::Shape`] if a size
-    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches or no bf16,
+    /// doesn't fit into 32 bits, [`CublasError::NoFunction`] if this cuBLAS has no batches or no `cublasGemmEx`,
     /// [`CublasError::Failed`] if it refuses.
     pub fn enqueue_product<'a>(
         &self,
+        precision: Precision,
         (alpha, beta): (f32, f32),
         a: impl Into<Operand<'a>>,
         b: impl Into<Operand<'a>>,
         c: impl Into<Output<'a>>,
     ) -> Result<(), CublasError> {
         let Output(c) = c.into();
-        self.call(BlasProduct::new(&self.device, (alpha, beta), a.into(), b.into(), c)?)
+        let compute = if precision == Precision::Tf32 { COMPUTE_TF32 } else { COMPUTE_F32 };
+        self.call(BlasProduct::new(&self.device, (alpha, beta), a.into(), b.into(), c)?, compute)
     }
 
     /// The call of cuBLAS: what is A B by rows is B A by columns, each matrix as it stands in memory.
-    fn call(&self, product: Option<BlasProduct>) -> Result<(), CublasError> {
-        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors }) = product else { return Ok(()) };
+    fn call(&self, product: Option<BlasProduct>, compute: c_int) -> Result<(), CublasError> {
+        let Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors, output }) = product else {
+            return Ok(());
+        };
         let refuse = || CublasError::Shape { m, n, k };
         let size = |size: usize| c_int::try_from(size).map_err(|_| refuse());
         let (rows, columns, inner) = (size(m)?, size(n)?, size(k)?);
@@ -361,8 +372,9 @@ impl Cublas {
         // as cuBLAS does with those in host memory. The views of the matrices were checked to be inside their buffers and to
         // have elements of the type that is said; only the GPU follows the pointers to them, in the order of the stream on
         // which the buffers are freed too.
-        match (factors, count) {
-            (ElementType::F32, 1) => {
+        let (ab_type, c_type) = (data_type(factors), data_type(output));
+        match (factors == ElementType::F32 && compute == COMPUTE_F32, count) {
+            (true, 1) => {
                 let [a, b, c] = [a, b, c].map(|matrix| matrix.cast::<c_float>());
                 // SAFETY: as above.
                 let status = unsafe {
@@ -370,7 +382,7 @@ impl Cublas {
                 };
                 check("cublasSgemm_v2", status)
             }
-            (ElementType::F32, _) => {
+            (true, _) => {
                 let function = "cublasSgemmStridedBatched";
                 let batched = self.strided_batched.ok_or_else(|| missing(function))?;
                 let [a, b, c] = [a, b, c].map(|matrix| matrix.cast::<c_float>());
@@ -383,66 +395,28 @@ impl Cublas {
                 };
                 check(function, status)
             }
-            (ElementType::Bf16, 1) => {
+            (false, 1) => {
                 let function = "cublasGemmEx";
                 let gemm_ex = self.gemm_ex.ok_or_else(|| missing(function))?;
                 let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
                 // SAFETY: as above.
                 let status = unsafe {
                     gemm_ex(
-                        handle,
-                        op_b,
-                        op_a,
-                        columns,
-                        rows,
-                        inner,
-                        alpha,
-                        b,
-                        REAL_BF16,
-                        ldb,
-                        a,
-                        REAL_BF16,
-                        lda,
-                        beta,
-                        c,
-                        REAL_F32,
-                        ldc,
-                        COMPUTE_F32,
-                        ALGORITHM,
+                        handle, op_b, op_a, columns, rows, inner, alpha, b, ab_type, ldb, a, ab_type, lda, beta, c,
+                        c_type, ldc, compute, ALGORITHM,
                     )
                 };
                 check(function, status)
             }
-            (ElementType::Bf16, _) => {
+            (false, _) => {
                 let function = "cublasGemmStridedBatchedEx";
                 let batched = self.strided_batched_ex.ok_or_else(|| missing(function))?;
                 let (alpha, beta) = ((&raw const alpha).cast(), (&raw const beta).cast());
                 // SAFETY: as above.
                 let status = unsafe {
                     batched(
-                        handle,
-                        op_b,
-                        op_a,
-                        columns,
-                        rows,
-                        inner,
-                        alpha,
-                        b,
-                        REAL_BF16,
-                        ldb,
-                        stride_b,
-                        a,
-                        REAL_BF16,
-                        lda,
-                        stride_a,
-                        beta,
-                        c,
-                        REAL_F32,
-                        ldc,
-                        stride_c,
-                        count,
-                        COMPUTE_F32,
-                        ALGORITHM,
+                        handle, op_b, op_a, columns, rows, inner, alpha, b, ab_type, ldb, stride_b, a, ab_type, lda,
+                        stride_a, beta, c, c_type, ldc, stride_c, count, compute, ALGORITHM,
                     )
                 };
                 check(function, status)
@@ -576,7 +550,9 @@ mod tests {
         let mut c = device.upload(&[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         let a = DeviceMatrices::with_strides(&a, 0, [2, 9], 3, 2, 3).unwrap().transposed();
         let b = DeviceMatrices::with_strides(&b, 0, [2, 4], 1, 3, 3).unwrap().transposed();
-        cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 2, 1).unwrap()).unwrap();
+        cublas
+            .enqueue_product(Precision::F32, (2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 2, 1).unwrap())
+            .unwrap();
         assert_eq!(c.download().unwrap(), [643.0, 1310.0, 17.0, 20.0]);
     }
 
@@ -597,7 +573,9 @@ mod tests {
         let b = upload(&[1.0, 10.0, 100.0, 100.0, 10.0, 1.0]);
         let mut c = device.upload(&[1.0f32, 2.0]).unwrap();
         let (a, b) = (a.batch_at(0, 2, 1, 3).unwrap(), b.batch_at(0, 2, 3, 1).unwrap());
-        cublas.enqueue_product((2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 1, 1).unwrap()).unwrap();
+        cublas
+            .enqueue_product(Precision::Bf16, (2.0, 1.0), a, b, DeviceMatricesMut::new(&mut c, 0, 2, 1, 1).unwrap())
+            .unwrap();
         assert_eq!(c.download().unwrap(), [643.0, 914.0]);
     }
 }

@@ -157,8 +157,10 @@ impl Gpu {
     pub fn peak(&self, precision: Precision) -> Option<f64> {
         match precision {
             Precision::F32 => Some(self.peak_f32),
-            Precision::Bf16 => self.bf16.map(|cores| cores.peak),
-            // Three products of parts for each; those of f16 are as fast as those of bf16.
+            // Those of f16 are as fast as those of bf16, those of tf32 half as fast.
+            Precision::Bf16 | Precision::F16 => self.bf16.map(|cores| cores.peak),
+            Precision::Tf32 => self.bf16.map(|cores| cores.peak / 2.0),
+            // Three products of parts for each.
             Precision::F32Parts => self.bf16.map(|cores| cores.peak / 3.0),
         }
     }
@@ -323,7 +325,8 @@ pub fn f32_lanes((major, minor): (u32, u32)) -> Option<u32> {
 pub fn multiply_adds(precision: Precision, name: &str, compute_capability: (u32, u32)) -> Option<u32> {
     match precision {
         Precision::F32 => f32_lanes(compute_capability),
-        Precision::Bf16 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds),
+        Precision::Bf16 | Precision::F16 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds),
+        Precision::Tf32 => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds / 2),
         Precision::F32Parts => by_name(name).ok()?.bf16.map(|cores| cores.multiply_adds / 3),
     }
 }

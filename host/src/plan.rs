@@ -69,7 +69,7 @@ impl Plan {
 pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
     let along_k = kernel.entry != gpu_kernels::k_slices::KERNEL.entry;
     match family_of(kernel) {
-        None if kernel.precision == Precision::Bf16 => Order::TensorCores,
+        None if matches!(kernel.precision, Precision::Bf16 | Precision::F16 | Precision::Tf32) => Order::TensorCores,
         // Sums of up to 128 by tensor cores, which cut off what counts as two roundings, and then of those; or, where parts aren't
         // enough, of up to 512 by multiply-adds.
         None if kernel.precision == Precision::F32Parts => Order::Parts(64 + k.min(512) + k.div_ceil(64)),

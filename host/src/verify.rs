@@ -23,7 +23,7 @@
 //!
 //! # Tensor cores
 //!
-//! Products of bf16 are exact. A tensor core adds the products of several places of k, 4 to 16 of them, and the sum so
+//! Products of bf16, f16 and tf32 are exact. A tensor core adds the products of several places of k, 4 to 16 of them, and the sum so
 //! far in one go: it shifts all to the largest exponent among them, cuts off what is then below f32's last place, and
 //! cuts off the sum to f32. With g products at a time that's at most g + 2 losses of 2 u times the largest magnitude among
 //! products, old sum and new. So for every 16 places of k, which hold 16 / g such steps, no more than 2 u (16 + 32 / g)
@@ -41,7 +41,8 @@
 //! overflow or be subnormal, where alpha times the sum isn't. And beta C may be added to the first parts before the last
 //! ones are: one more rounding, of what those come to.
 
-use gpu_kernels::Precision;
+use gpu_kernels::{Precision, launch::ElementType};
+use half::{bf16, f16};
 use ndarray::{Array2, ArrayView2, Axis};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -181,7 +182,7 @@ pub fn order_of_random(precision: Precision, k: usize) -> Order {
     match precision {
         Precision::F32 | Precision::F32Parts if k <= 512 => Order::Any,
         Precision::F32 | Precision::F32Parts => Order::Ascending,
-        Precision::Bf16 => Order::TensorCores,
+        Precision::Bf16 | Precision::F16 | Precision::Tf32 => Order::TensorCores,
     }
 }
 
@@ -337,6 +338,26 @@ impl Reference {
             // What f64 itself rounds here, generously, as above.
             allowed *= 1.0 + UNIT_ROUNDOFF;
             *tolerance = if largest >= f64::from(f32::MAX) { f64::INFINITY } else { allowed };
+        }
+        self
+    }
+}
+
+impl Reference {
+    /// The reference for a result that is rounded once more, to elements of this type.
+    pub fn rounded_to(mut self, element: ElementType) -> Reference {
+        // The unit roundoff, half the smallest subnormal number and the largest number.
+        let (unit, underflow, largest) = match element {
+            ElementType::F32 => return self,
+            ElementType::Bf16 => (f64::powi(2.0, -8), UNDERFLOW * 65536.0, f64::from(bf16::MAX)),
+            ElementType::F16 => (f64::powi(2.0, -11), f64::powi(2.0, -25), f64::from(f16::MAX)),
+        };
+        for (product, tolerance) in self.product.iter().zip(&mut self.tolerance) {
+            if product.is_finite() {
+                let most = product.abs() + *tolerance;
+                // What is less than half a step above the largest number is rounded to it.
+                *tolerance = if most > largest { f64::INFINITY } else { *tolerance + most * unit + underflow };
+            }
         }
         self
     }

@@ -50,10 +50,12 @@ pub enum TensorElement {
     F32,
     /// Double precision.
     F64,
+    /// Single precision, which copies into shared memory round to the nearest with 11 bits of significand, halfway to even.
+    TF32,
 }
 
 impl TensorElement {
-    const ALL: [TensorElement; 8] = [
+    const ALL: [TensorElement; 9] = [
         TensorElement::U8,
         TensorElement::U16,
         TensorElement::U32,
@@ -62,6 +64,7 @@ impl TensorElement {
         TensorElement::BF16,
         TensorElement::F32,
         TensorElement::F64,
+        TensorElement::TF32,
     ];
 
     /// Bytes of an element.
@@ -69,7 +72,7 @@ impl TensorElement {
         match self {
             TensorElement::U8 => 1,
             TensorElement::U16 | TensorElement::F16 | TensorElement::BF16 => 2,
-            TensorElement::U32 | TensorElement::F32 => 4,
+            TensorElement::U32 | TensorElement::F32 | TensorElement::TF32 => 4,
             TensorElement::U64 | TensorElement::F64 => 8,
         }
     }

@@ -1,7 +1,7 @@
 //! One product as BLAS knows it, computed between guard values and compared element by element.
 
-use gpu_kernels::{Kernel, launch::ElementType};
-use half::bf16;
+use gpu_kernels::{Kernel, Precision, launch::ElementType};
+use half::{bf16, f16};
 use host::{
     device::{Device, DeviceBuffer, MatrixElement},
     gemm::{
@@ -9,7 +9,7 @@ use host::{
     },
     matrix,
     plan::Plan,
-    verify::{self, Order},
+    verify,
 };
 use ndarray::Array2;
 
@@ -36,6 +36,15 @@ impl Factor for f32 {
 impl Factor for bf16 {
     fn nearest(number: f32) -> bf16 {
         bf16::from_f32(number)
+    }
+    fn number(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl Factor for f16 {
+    fn nearest(number: f32) -> f16 {
+        f16::from_f32(number)
     }
     fn number(self) -> f32 {
         self.to_f32()
@@ -140,13 +149,13 @@ impl Stored {
         if self.place.transposed { batch.unwrap().transposed() } else { batch.unwrap() }
     }
 
-    fn matrix_mut<'a>(&self, buffer: &'a mut DeviceBuffer<f32>) -> DeviceMatrixMut<'a> {
+    fn matrix_mut<'a, T: Factor>(&self, buffer: &'a mut DeviceBuffer<T>) -> DeviceMatrixMut<'a> {
         let offset = self.at(0, 0, 0);
         let matrix = DeviceMatrixMut::with_leading(buffer, offset, self.rows, self.columns, self.leading()).unwrap();
         if self.place.transposed { matrix.transposed() } else { matrix }
     }
 
-    fn batch_mut<'a>(&self, buffer: &'a mut DeviceBuffer<f32>) -> DeviceMatricesMut<'a> {
+    fn batch_mut<'a, T: Factor>(&self, buffer: &'a mut DeviceBuffer<T>) -> DeviceMatricesMut<'a> {
         let (count, rows, columns) = (self.matrices.len(), self.rows, self.columns);
         let steps = [count, self.stride()];
         let batch = DeviceMatricesMut::with_strides(buffer, self.place.offset, steps, rows, columns, self.leading());
@@ -154,7 +163,7 @@ impl Stored {
     }
 
     /// Each matrix to write, by cutting the buffer up.
-    fn list_mut<'a>(&self, device: &Device, buffer: &'a mut DeviceBuffer<f32>) -> MatrixListMut<'a> {
+    fn list_mut<'a, T: Factor>(&self, device: &Device, buffer: &'a mut DeviceBuffer<T>) -> MatrixListMut<'a> {
         // Without elements between them the matrices are one tall matrix.
         let mut rest = DeviceMatrixMut::with_leading(
             buffer,
@@ -206,6 +215,8 @@ pub struct Case {
     pub count: usize,
     /// Whether A and B are one matrix for the whole batch.
     pub shared: [bool; 2],
+    /// Whether C has the elements of A and B instead of f32.
+    pub half_c: bool,
     /// What the elements are drawn from.
     pub seed: u64,
 }
@@ -213,34 +224,48 @@ pub struct Case {
 /// Computes the case, as `plan` says or as the library likes, and compares every element. Gives the kernel, as far as A and B
 /// tell: C isn't transposed, and the batch isn't empty.
 pub fn check(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Kernel> {
-    match plan.map_or(ElementType::F32, |plan| plan.kernel.precision.factors()) {
-        ElementType::F32 => check_with::<f32>(gemm, case, plan),
-        ElementType::Bf16 => check_with::<bf16>(gemm, case, plan),
+    check_in(gemm, case, plan.map_or(Precision::F32, |plan| plan.kernel.precision), plan)
+}
+
+/// The same in a precision.
+pub fn check_in(gemm: &Gemm, case: &Case, precision: Precision, plan: Option<Plan>) -> Option<&'static Kernel> {
+    match (precision.factors(), case.half_c) {
+        (ElementType::F32, _) => check_with::<f32, f32>(gemm, case, precision, plan),
+        (ElementType::Bf16, false) => check_with::<bf16, f32>(gemm, case, precision, plan),
+        (ElementType::Bf16, true) => check_with::<bf16, bf16>(gemm, case, precision, plan),
+        (ElementType::F16, false) => check_with::<f16, f32>(gemm, case, precision, plan),
+        (ElementType::F16, true) => check_with::<f16, f16>(gemm, case, precision, plan),
     }
 }
 
-/// The same, with A and B of such elements.
-fn check_with<T: Factor>(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option<&'static Kernel> {
-    let Case { m, n, k, alpha, beta, places, batch, count, shared, seed } = case.clone();
+/// The same, with A and B, and C, of such elements.
+fn check_with<T: Factor, U: Factor>(
+    gemm: &Gemm,
+    case: &Case,
+    precision: Precision,
+    plan: Option<Plan>,
+) -> Option<&'static Kernel> {
+    let Case { m, n, k, alpha, beta, places, batch, count, shared, half_c: _, seed } = case.clone();
     let device = gemm.device();
     let matrices = |number: u64, count: usize, (rows, columns): (usize, usize)| -> Vec<_> {
         (0..count as u64).map(|index| matrix::random_normal(rows, columns, seed ^ (number << 8 | index))).collect()
     };
     let counts = shared.map(|shared| if shared || batch == Batch::None { 1 } else { count });
     let factors = |number: u64, count: usize, shape: (usize, usize)| {
-        matrices(number, count, shape).into_iter().map(|matrix| rounded(T::TYPE, matrix)).collect()
+        matrices(number, count, shape).into_iter().map(|matrix| rounded(precision, matrix)).collect()
     };
     let a = Stored::new(places[0], (m, k), factors(1, counts[0], (m, k)));
     let b = Stored::new(places[1], (k, n), factors(2, counts[1], (k, n)));
     let before = match beta {
         // Not to be read.
         0.0 => vec![Array2::from_elem((m, n), f32::NAN); count],
-        _ => matrices(3, count, (m, n)),
+        _ => matrices(3, count, (m, n)).into_iter().map(|matrix| matrix.mapv(|it| U::nearest(it).number())).collect(),
     };
     let c = Stored::new(places[2], (m, n), before);
     let elements = |stored: &Stored| stored.elements.iter().map(|&number| T::nearest(number)).collect::<Vec<T>>();
     let [a_buffer, b_buffer] = [&a, &b].map(|stored| device.upload(&elements(stored)).unwrap());
-    let mut c_buffer = device.upload(&c.elements).unwrap();
+    let output = |elements: &[f32]| elements.iter().map(|&number| U::nearest(number)).collect::<Vec<U>>();
+    let mut c_buffer = device.upload(&output(&c.elements)).unwrap();
 
     let [a_list, b_list] = [(&a, &a_buffer), (&b, &b_buffer)].map(|(stored, buffer)| {
         let matrices: Vec<_> = (0..stored.matrices.len()).map(|index| stored.matrix(buffer, index)).collect();
@@ -255,7 +280,7 @@ fn check_with<T: Factor>(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option
         (Batch::Listed, [false, false]) => gemm.product(&a_list, &b_list),
         (Batch::Listed, [true, false]) => gemm.product(a.matrix(&a_buffer, 0), &b_list),
     };
-    let mut product = product.alpha(alpha).beta(beta);
+    let mut product = product.alpha(alpha).beta(beta).precision(precision);
     if let Some(plan) = plan {
         product = product.with_plan(plan);
     }
@@ -273,11 +298,14 @@ fn check_with<T: Factor>(gemm: &Gemm, case: &Case, plan: Option<Plan>) -> Option
         assert_bits(&numbers(left), &numbers(elements(stored)));
     }
     let elements = c_buffer.download().unwrap_or_else(|error| panic!("{case:?}: {error}"));
-    assert_bits(&c.around(&elements), &c.around(&c.elements));
-    let order = plan.map_or(Order::Any, |plan| plan.order(k));
+    let elements: Vec<f32> = elements.into_iter().map(U::number).collect();
+    let before: Vec<f32> = output(&c.elements).into_iter().map(U::number).collect();
+    assert_bits(&c.around(&elements), &c.around(&before));
+    let order = plan.map_or(verify::order_of_random(precision, k.min(512)), |plan| plan.order(k));
     for index in 0..count {
         let [a, b] = [&a, &b].map(|stored| stored.matrices[if stored.matrices.len() == 1 { 0 } else { index }].view());
         let reference = verify::reference_in(order, a, b).scaled(alpha, beta, Some(c.matrices[index].view()));
+        let reference = reference.rounded_to(U::TYPE);
         let verification = verify::compare(c.read(&elements, index).view(), &reference);
         let name = kernel.map_or("", |kernel| kernel.name);
         assert!(verification.passed(), "{name}, {case:?}, matrix {index}: {verification:?}");

@@ -66,11 +66,11 @@ pub struct Call {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TensorCall {
-    /// The address of C, m x n, row-major: of the first product.
+    /// The address of C, m x n, row-major: of the first product's first split.
     pub c: u64,
     /// From a row of C to the next.
     pub c_row: u64,
-    /// From one product's C to the next one's.
+    /// From one product's C to the next one's, or, where K is split, from one split's C to the next one's: all of a product follow each other.
     pub c_batch: u64,
     /// Rows of C.
     pub m: u32,
@@ -78,6 +78,10 @@ pub struct TensorCall {
     pub n: u32,
     /// The inner dimension, which isn't 0.
     pub k: u32,
+    /// How much of the inner dimension each split takes, the last one perhaps less; none is empty.
+    pub k_per_split: u32,
+    /// Splits of the inner dimension, at least 1. With more than one, each has a C of its own.
+    pub splits: u32,
     /// Products.
     pub batch: u32,
     /// Rows of tiles in a group, at least 1: a group's tiles are computed before the next group's.
@@ -88,6 +92,10 @@ pub struct TensorCall {
     pub beta: f32,
     /// 1 if C has a tensor map. If not, its parameter is some other matrix's.
     pub c_is_mapped: u32,
+    /// 1 if C has the elements of A and B, which have 16 bits, instead of f32.
+    pub c_is_half: u32,
+    /// Nothing: it makes the size a multiple of 8 bytes without padding.
+    pub reserved: u32,
 }
 
 impl Call {
@@ -118,5 +126,18 @@ impl Call {
                 listed(self.c_list as u64) as *mut f32
             },
         )
+    }
+
+    /// Where C of one product of the batch lies, if its elements have so many bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`matrices`](Call::matrices).
+    #[inline(always)]
+    pub unsafe fn c_address(&self, product: u32, bytes: u32) -> u64 {
+        match self.c_list as u64 {
+            0 => self.c as u64 + bytes as u64 * product as u64 * self.c_batch,
+            list => vectors::load_global_address(list + 8 * product as u64),
+        }
     }
 }

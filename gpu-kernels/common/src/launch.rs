@@ -81,6 +81,8 @@ pub enum ElementType {
     F32,
     /// The upper half of an f32: 8 bits of exponent, 8 of significand.
     Bf16,
+    /// IEEE's 16 bits: 5 bits of exponent, 11 of significand.
+    F16,
 }
 
 impl ElementType {
@@ -89,6 +91,7 @@ impl ElementType {
         match self {
             ElementType::F32 => "f32",
             ElementType::Bf16 => "bf16",
+            ElementType::F16 => "f16",
         }
     }
 
@@ -96,41 +99,59 @@ impl ElementType {
     pub const fn bytes(self) -> usize {
         match self {
             ElementType::F32 => 4,
-            ElementType::Bf16 => 2,
+            ElementType::Bf16 | ElementType::F16 => 2,
         }
     }
 }
 
-/// The arithmetic of a kernel. C has elements of f32 in all.
+/// The arithmetic of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// Factors of f32, products and sums by IEEE fused multiply-adds in f32.
     F32,
     /// Factors of bf16, products exact, sums in f32 as tensor cores form them.
     Bf16,
+    /// Factors of f16, the same.
+    F16,
+    /// Factors of f32, rounded to the 11 bits of significand that tensor cores take of them, and then the same.
+    Tf32,
     /// Factors of f32 in two parts of f16 each, multiplied by tensor cores: errors as small as those of [`F32`](Precision::F32).
     F32Parts,
 }
 
 impl Precision {
     /// Every precision.
-    pub const ALL: &'static [Precision] = &[Precision::F32, Precision::Bf16, Precision::F32Parts];
+    pub const ALL: &'static [Precision] =
+        &[Precision::F32, Precision::Bf16, Precision::F16, Precision::Tf32, Precision::F32Parts];
 
     /// The name used in tables and options.
     pub const fn name(self) -> &'static str {
         match self {
             Precision::F32 => "f32",
             Precision::Bf16 => "bf16",
+            Precision::F16 => "f16",
+            Precision::Tf32 => "tf32",
             Precision::F32Parts => "fp32-tc",
         }
     }
 
-    /// The elements of A and B.
+    /// The elements of A and B in memory.
     pub const fn factors(self) -> ElementType {
         match self {
-            Precision::F32 | Precision::F32Parts => ElementType::F32,
+            Precision::F32 | Precision::Tf32 | Precision::F32Parts => ElementType::F32,
             Precision::Bf16 => ElementType::Bf16,
+            Precision::F16 => ElementType::F16,
         }
+    }
+
+    /// Whether results are as exact as those of f32.
+    pub const fn is_f32(self) -> bool {
+        matches!(self, Precision::F32 | Precision::F32Parts)
+    }
+
+    /// Whether tensor cores multiply.
+    pub const fn on_tensor_cores(self) -> bool {
+        !matches!(self, Precision::F32)
     }
 }
 

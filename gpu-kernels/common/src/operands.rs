@@ -40,7 +40,8 @@ pub enum MappedOutput {
     /// It gets a pointer to the first element, and rows follow each other without gaps.
     Pointer,
     /// It gets a tensor map, and copies boxes of shared memory to C. One of
-    /// [`Signature::MappedCall`](crate::launch::Signature::MappedCall) can do without, where C can't have a map.
+    /// [`Signature::MappedCall`](crate::launch::Signature::MappedCall) can do without, where C can't have a map. Boxes are said for elements of f32, and
+    /// have as many bytes if a C has others.
     Map(MappedOperand),
 }
 

@@ -105,9 +105,10 @@ pub trait Product {
     unsafe fn wait<const PENDING: u32>(sums: &mut Self::Sums);
 }
 
-/// Implements [`Product`]: a type, the instruction's shape and its types, and the numbers of its sums.
-macro_rules! products {
-    ($($(#[$documentation:meta])* $name:ident: $columns:literal $shape:literal, $bytes:literal, [$first:literal $($rest:literal)*];)*) => {$(
+/// Implements [`Product`]: a type of factors, the instruction's shape and types, how it says which factors lie across k (none, B, A, both), and the numbers of its
+/// sums.
+macro_rules! product {
+    ($(#[$documentation:meta])* $name:ident, $columns:literal, $shape:literal, $bytes:literal, $kk:literal $kv:literal $vk:literal $vv:literal, [$first:literal $($rest:literal)*]) => {
         $(#[$documentation])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -143,10 +144,10 @@ macro_rules! products {
             ) {
                 // From a quarter of a step to the next, 32 bytes of a row or 16 rows, in units of 16 bytes.
                 match (A_ACROSS, B_ACROSS) {
-                    (false, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "2", ", 0, 0", $first $($rest)*),
-                    (false, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "128", ", 0, 1", $first $($rest)*),
-                    (true, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "2", ", 1, 0", $first $($rest)*),
-                    (true, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "128", ", 1, 1", $first $($rest)*),
+                    (false, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "2", $kk, $first $($rest)*),
+                    (false, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "128", $kv, $first $($rest)*),
+                    (true, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "2", $vk, $first $($rest)*),
+                    (true, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "128", $vv, $first $($rest)*),
                 }
             }
 
@@ -155,10 +156,10 @@ macro_rules! products {
                 sums: &mut Self::Sums, a: [u64; 2], b: [u64; 2], add: u32,
             ) {
                 match (A_ACROSS, B_ACROSS) {
-                    (false, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["2" "4" "6"] ", 0, 0", $first $($rest)*),
-                    (false, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["128" "256" "384"] ", 0, 1", $first $($rest)*),
-                    (true, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["2" "4" "6"] ", 1, 0", $first $($rest)*),
-                    (true, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["128" "256" "384"] ", 1, 1", $first $($rest)*),
+                    (false, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["2" "4" "6"] $kk, $first $($rest)*),
+                    (false, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["128" "256" "384"] $kv, $first $($rest)*),
+                    (true, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["2" "4" "6"] $vk, $first $($rest)*),
+                    (true, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["128" "256" "384"] $vv, $first $($rest)*),
                 }
             }
 
@@ -175,6 +176,24 @@ macro_rules! products {
                 let _ = sums;
             }
         }
+    };
+}
+
+/// Implements the products of so many columns: of bf16, of f16 and of tf32.
+macro_rules! products {
+    ($($columns:literal, $bf16:ident $bf16_shape:literal, $f16:ident $f16_shape:literal, $tf32:ident $tf32_shape:literal, $sums:tt;)*) => {$(
+        product!(
+            #[doc = concat!(stringify!($columns), " columns, factors of bf16.")]
+            $bf16, $columns, $bf16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", $sums
+        );
+        product!(
+            #[doc = concat!(stringify!($columns), " columns, factors of f16.")]
+            $f16, $columns, $f16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", $sums
+        );
+        product!(
+            #[doc = concat!(stringify!($columns), " columns, factors of tf32: f32, of which the 13 lowest bits are ignored. Both lie along k, whatever is said.")]
+            $tf32, $columns, $tf32_shape, 4, "" "" "" "", $sums
+        );
     )*};
 }
 
@@ -262,45 +281,19 @@ macro_rules! product_of_a_warpgroup {
 }
 
 products! {
-    /// 64 columns, factors of bf16.
-    Bf16x64: 64 "m64n64k16.f32.bf16.bf16", 2, [
+    64, Bf16x64 "m64n64k16.f32.bf16.bf16", F16x64 "m64n64k16.f32.f16.f16", Tf32x64 "m64n64k8.f32.tf32.tf32", [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
     ];
-    /// 128 columns, factors of bf16.
-    Bf16x128: 128 "m64n128k16.f32.bf16.bf16", 2, [
+    128, Bf16x128 "m64n128k16.f32.bf16.bf16", F16x128 "m64n128k16.f32.f16.f16", Tf32x128 "m64n128k8.f32.tf32.tf32", [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
         39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
     ];
-    /// 192 columns, factors of bf16.
-    Bf16x192: 192 "m64n192k16.f32.bf16.bf16", 2, [
+    192, Bf16x192 "m64n192k16.f32.bf16.bf16", F16x192 "m64n192k16.f32.f16.f16", Tf32x192 "m64n192k8.f32.tf32.tf32", [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
         39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
         75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
     ];
-    /// 256 columns, factors of bf16.
-    Bf16x256: 256 "m64n256k16.f32.bf16.bf16", 2, [
-        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
-        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
-        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100 101 102 103 104 105 106 107
-        108 109 110 111 112 113 114 115 116 117 118 119 120 121 122 123 124 125 126 127
-    ];
-    /// 64 columns, factors of f16.
-    F16x64: 64 "m64n64k16.f32.f16.f16", 2, [
-        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
-    ];
-    /// 128 columns, factors of f16.
-    F16x128: 128 "m64n128k16.f32.f16.f16", 2, [
-        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
-        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
-    ];
-    /// 192 columns, factors of f16.
-    F16x192: 192 "m64n192k16.f32.f16.f16", 2, [
-        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
-        39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
-        75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
-    ];
-    /// 256 columns, factors of f16.
-    F16x256: 256 "m64n256k16.f32.f16.f16", 2, [
+    256, Bf16x256 "m64n256k16.f32.bf16.bf16", F16x256 "m64n256k16.f32.f16.f16", Tf32x256 "m64n256k8.f32.tf32.tf32", [
         0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38
         39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69 70 71 72 73 74
         75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95 96 97 98 99 100 101 102 103 104 105 106 107

@@ -2,13 +2,13 @@
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
+use kernel_common::elements::{Bf16, F16, F32};
 use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use kernel_common::operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle};
 use kernel_common::tensor_maps::TensorMap;
 use kernel_common::warpgroups::*;
 use kernel_common::{entry_facts, parameter_address, vectors};
 
-use crate::output;
 use crate::pipelined::{product, Maps};
 use crate::shape::{Shape, ROWS, THREADS};
 
@@ -23,12 +23,9 @@ pub struct Family {
     pub precision: Precision,
     /// Of factors in parts, how much along k tensor cores sum up before the sums are added to others in f32: so many times 64. Else 0.
     pub pairs: u32,
-    /// Its kernels, one for each of [`WAYS`].
-    pub kernels: &'static [Kernel; WAYS.len()],
+    /// Its kernels, one for each way in which tensor cores take A and B.
+    pub kernels: &'static [Kernel],
 }
-
-/// How A and B may lie, in the order of a family's kernels: whether A's lines are its columns and whether B's are its rows, so that they lie across k.
-pub const WAYS: [(bool, bool); 4] = [(false, true), (false, false), (true, true), (true, false)];
 
 impl Family {
     /// What the scales of one factor are multiplied by. Tensor cores cut off what doesn't fit into a sum, so that sums are too small: by 0.75 (of numbers
@@ -40,10 +37,14 @@ impl Family {
         }
     }
 
-    /// The kernel for matrices that lie across k or along it.
+    /// The kernel for an A and a B that lie across k (A's lines are its columns, B's its rows) or along it; if there is none, one for which they have to
+    /// be put otherwise.
     pub fn kernel(&self, a_across: bool, b_across: bool) -> &'static Kernel {
-        let position = WAYS.iter().position(|&ways| ways == (a_across, b_across));
-        &self.kernels[position.expect("WAYS has all four")]
+        let suits = |kernel: &&Kernel| {
+            let operands = kernel.signature.mapped();
+            operands.is_some_and(|operands| (operands.a.by_columns, !operands.b.by_columns) == (a_across, b_across))
+        };
+        self.kernels.iter().find(suits).unwrap_or(&self.kernels[0])
     }
 }
 
@@ -52,18 +53,18 @@ pub fn family_of(kernel: &Kernel) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.kernels.iter().any(|known| known.name == kernel.name))
 }
 
-/// How a kernel copies a factor of 16 bits: rows of 128 bytes, along k for as many lines as the tile has, or across it for 64 of them.
-const fn copied(is_across: bool, lines: usize, across_is_by_columns: bool) -> MappedOperand {
+/// How a kernel copies a factor: rows of 128 bytes, `depth` elements along k for as many lines as the tile has, or across it for 64 of them.
+const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_columns: bool) -> MappedOperand {
     MappedOperand {
         by_columns: is_across == across_is_by_columns,
-        copied: CopiedBox::Batched { width: 64, lines: if is_across { 64 } else { lines as u32 } },
+        copied: CopiedBox::Batched { width: depth as u32, lines: if is_across { 64 } else { lines as u32 } },
         swizzle: Swizzle::Bytes128,
     }
 }
 
 /// Declares an entry.
 macro_rules! entry {
-    (MappedCall, $entry:ident, $product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
         /// C = alpha A B + beta C, tile by tile: see [`product`].
         ///
         /// # Safety
@@ -72,7 +73,7 @@ macro_rules! entry {
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-            own_shape!($product, $a_across, $b_across, $stages, $boxes, $pairs);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -83,7 +84,7 @@ macro_rules! entry {
             product::<Own>(maps, &call);
         }
     };
-    (MappedParts, $entry:ident, $product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
         /// C = alpha A B + beta C of factors in parts, tile by tile, unless something is suspect: see [`product`] and [`split`](crate::split).
         ///
         /// # Safety
@@ -100,7 +101,7 @@ macro_rules! entry {
             call: TensorCall,
             suspect: u64,
         ) {
-            own_shape!($product, $a_across, $b_across, $stages, $boxes, $pairs);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
             if vectors::load_global_word(suspect).to_bits() != 0 {
                 return;
             }
@@ -118,11 +119,11 @@ macro_rules! entry {
 
 /// Declares a shape, `Own`.
 macro_rules! own_shape {
-    ($product:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
         struct Own;
         impl Shape for Own {
             type Product = $product;
-            type Output = output::F32;
+            type Output = $output;
             const A_ACROSS: bool = $a_across;
             const B_ACROSS: bool = $b_across;
             const STAGES: usize = $stages;
@@ -137,7 +138,7 @@ macro_rules! own_shape {
 macro_rules! families {
     ($(
         $(#[$documentation:meta])*
-        $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident,
+        $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident, or $output:ident,
             stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
@@ -168,8 +169,8 @@ macro_rules! families {
                         architecture: Architecture::Compute90a,
                         precision: Precision::$precision,
                         signature: Signature::$kind(MappedOperands {
-                            a: copied(a_across, ROWS, true),
-                            b: copied(b_across, <$product as Product>::COLUMNS, false),
+                            a: copied(a_across, Self::TILE.k as usize, ROWS, true),
+                            b: copied(b_across, Self::TILE.k as usize, <$product as Product>::COLUMNS, false),
                             c: MappedOutput::Map(MappedOperand {
                                 by_columns: false,
                                 copied: CopiedBox::Batched { width: 32, lines: 64 },
@@ -190,13 +191,13 @@ macro_rules! families {
 
                 /// Bytes of dynamic shared memory: the ways of copying don't change them.
                 const SHARED_BYTES: u32 = {
-                    own_shape!($product, false, false, $stages, $boxes, $pairs);
+                    own_shape!($product, $output, false, false, $stages, $boxes, $pairs);
                     <Own as Shape>::SHARED_BYTES as u32
                 };
             }
 
             $(
-                entry!($kind, $entry, $product, $a_across, $b_across, $stages, $boxes, $pairs);
+                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
                 entry_facts!($entry, $family::kernel(stringify!($entry), $a_across, $b_across));
             )+
         )+
@@ -208,49 +209,82 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, stages 4, boxes 2, pairs 0;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, stages 6, boxes 2, pairs 0;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, stages 7, boxes 2, pairs 0;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
 
+    /// The same of f16.
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0;
+        tensor_128x256_f16_kv: false true,
+        tensor_128x256_f16_kk: false false,
+        tensor_128x256_f16_vv: true true,
+        tensor_128x256_f16_vk: true false,;
+
+    /// The same of f16.
+    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0;
+        tensor_128x128_f16_kv: false true,
+        tensor_128x128_f16_kk: false false,
+        tensor_128x128_f16_vv: true true,
+        tensor_128x128_f16_vk: true false,;
+
+    /// The same of f16.
+    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0;
+        tensor_128x64_f16_kv: false true,
+        tensor_128x64_f16_kk: false false,
+        tensor_128x64_f16_vv: true true,
+        tensor_128x64_f16_vk: true false,;
+
+    /// Of tf32, which tensor cores take along k only.
+    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0;
+        tensor_128x256_tf32_kk: false false,;
+
+    /// For fewer tiles.
+    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0;
+        tensor_128x128_tf32_kk: false false,;
+
+    /// For the smallest products.
+    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0;
+        tensor_128x64_tf32_kk: false false,;
+
     /// As wide as two sets of sums allow.
-    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, stages 5, boxes 1, pairs 1;
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
     /// Where C has many tiles: fewer additions in f32, and an error that is still below that of f32's own long sums.
-    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, stages 6, boxes 1, pairs 2;
+    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2;
         tensor_128x128_parts_128_kv: false true,
         tensor_128x128_parts_128_kk: false false,
         tensor_128x128_parts_128_vv: true true,
         tensor_128x128_parts_128_vk: true false,;
 
     /// For fewer tiles.
-    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, stages 6, boxes 1, pairs 1;
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
     /// For the smallest products.
-    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, stages 7, boxes 2, pairs 1;
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,
         tensor_128x64_parts_vv: true true,

@@ -2,16 +2,15 @@
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
+use kernel_common::elements::{Bf16, Element, Half, F16, F32};
 use kernel_common::{tensor_maps, vectors, warpgroups};
 
 use crate::shape::{Shape, BOX, WARPGROUP};
 
-/// The elements of C.
-pub trait Output {
-    /// Bytes of an element.
-    const ELEMENT: u32;
+/// Elements of C that boxes can be filled with.
+pub trait Output: Element {
     /// A thread's sums in a box: of 128 bytes of a row, in two of the 64 rows.
-    const SUMS: usize = 16 * 4 / Self::ELEMENT as usize;
+    const SUMS: usize = 16 * 4 / Self::BYTES as usize;
 
     /// Writes a thread's sums to its places in a box, which all threads of the warpgroup do together.
     ///
@@ -19,26 +18,10 @@ pub trait Output {
     ///
     /// `buffer` must be a box that nobody else uses.
     unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32);
-
-    /// Stores an element of a box to C, to which `beta` times what C holds is added, unless `beta` is 0.
-    ///
-    /// # Safety
-    ///
-    /// `from` must be an element of a box and `to` one of C.
-    unsafe fn store(to: u64, from: u32, beta: f32);
 }
-
-/// C of f32.
-pub struct F32;
-/// C of bf16.
-pub struct Bf16;
-/// C of f16.
-pub struct F16;
 
 /// Elements of 4 bytes: boxes of 32 columns.
 impl Output for F32 {
-    const ELEMENT: u32 = 4;
-
     #[inline(always)]
     unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
         for group in 0..4 {
@@ -52,58 +35,42 @@ impl Output for F32 {
             }
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(to: u64, from: u32, beta: f32) {
-        let value = vectors::load_shared_word(from);
-        let value = if beta == 0.0 { value } else { value + beta * vectors::load_global_word(to) };
-        vectors::store_global_word(to, value);
-    }
 }
 
 /// Elements of 2 bytes: boxes of 64 columns.
-macro_rules! halves {
-    ($type:ident, $convert:ident) => {
-        impl Output for $type {
-            const ELEMENT: u32 = 2;
-
-            #[inline(always)]
-            unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
-                // Lane 8 j + i gives the address of row i of matrix j: the upper and the lower half of 8 columns, and then of the next 8.
-                let lane = place.thread % 32;
-                let row = place.row / 16 * 16 + lane % 16;
-                for pair in 0..4 {
-                    let of = |group: usize, half: usize| {
-                        let at = 8 * pair + 4 * group + 2 * half;
-                        $convert::round(alpha * sums[at], alpha * sums[at + 1])
-                    };
-                    let chunk = (2 * pair as u32 + lane / 16) ^ (row % 8);
-                    store_matrices(buffer + row * 128 + chunk * 16, [of(0, 0), of(0, 1), of(1, 0), of(1, 1)]);
-                }
-            }
-
-            #[inline(always)]
-            unsafe fn store(to: u64, from: u32, beta: f32) {
-                let half = load_shared_half(from);
-                let half = if beta == 0.0 {
-                    half
-                } else {
-                    let sum = $convert::widen(half) + beta * $convert::widen(vectors::load_global_half(to));
-                    $convert::round(sum, 0.0) as u16
-                };
-                store_global_half(to, half);
-            }
-        }
-    };
+#[inline(always)]
+unsafe fn fill_with_halves<H: Half>(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
+    // Lane 8 j + i gives the address of row i of matrix j: the upper and the lower half of 8 columns, and then of the next 8.
+    let lane = place.thread % 32;
+    let row = place.row / 16 * 16 + lane % 16;
+    for pair in 0..4 {
+        let of = |group: usize, half: usize| {
+            let at = 8 * pair + 4 * group + 2 * half;
+            H::round(alpha * sums[at], alpha * sums[at + 1])
+        };
+        let chunk = (2 * pair as u32 + lane / 16) ^ (row % 8);
+        store_matrices(buffer + row * 128 + chunk * 16, [of(0, 0), of(0, 1), of(1, 0), of(1, 1)]);
+    }
 }
 
-halves!(Bf16, bf16);
-halves!(F16, f16);
+impl Output for Bf16 {
+    #[inline(always)]
+    unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
+        fill_with_halves::<Bf16>(buffer, place, sums, alpha);
+    }
+}
+
+impl Output for F16 {
+    #[inline(always)]
+    unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
+        fill_with_halves::<F16>(buffer, place, sums, alpha);
+    }
+}
 
 /// Stores the sums of a warpgroup: 64 rows of C from element `column` of `row` of `product`.
 ///
 /// Box by box they go to shared memory and from there to C: by a copy, or, where C has no map or what it holds is needed, by the threads, a row of a
-/// box after the other.
+/// box after the other; then boxes are of f32, so that a C of 16 bits is rounded to once.
 ///
 /// # Safety
 ///
@@ -113,26 +80,46 @@ pub unsafe fn store<S: Shape>(
     sums: &[f32],
     map: u64,
     call: &TensorCall,
-    [column, row, product]: [u32; 3],
+    first: [u32; 3],
     staging: u32,
     multiplier: u32,
 ) {
     let place = Place::new();
     let is_copied = call.c_is_mapped != 0 && call.beta == 0.0;
-    let width = 128 / S::Output::ELEMENT;
-    let per_box = S::Output::SUMS;
-    for part in 0..sums.len() / per_box {
+    // Only factors of 16 bits can have such a C.
+    let is_half = S::Output::BYTES == 2 && call.c_is_half != 0;
+    if is_half && is_copied {
+        store_boxes::<S, S::Output>(sums, call, place, (staging, multiplier), |buffer, column| {
+            copy_box(map, buffer, first, column, place)
+        });
+    } else {
+        store_boxes::<S, F32>(sums, call, place, (staging, multiplier), |buffer, column| {
+            if is_copied {
+                copy_box(map, buffer, first, column, place);
+            } else if is_half {
+                store_box::<S::Output>(buffer, call, first, column, place);
+            } else {
+                store_box::<F32>(buffer, call, first, column, place);
+            }
+        });
+    }
+}
+
+/// Fills box after box and has each stored: from a column of the tile on.
+#[inline(always)]
+unsafe fn store_boxes<S: Shape, O: Output>(
+    sums: &[f32],
+    call: &TensorCall,
+    place: Place,
+    (staging, multiplier): (u32, u32),
+    store: impl Fn(u32, u32),
+) {
+    for part in 0..sums.len() / O::SUMS {
         let buffer = begin::<S>(place, staging, part, multiplier);
-        S::Output::fill(buffer, place, &sums[part * per_box..(part + 1) * per_box], call.alpha);
-        let first = [column + width * part as u32, row, product];
+        O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], call.alpha);
         tensor_maps::show_to_copies();
         warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
-        if !is_copied {
-            store_box::<S::Output>(buffer, call, first, place);
-        } else if place.thread == 0 {
-            tensor_maps::store(map, first, buffer);
-            tensor_maps::commit_stores();
-        }
+        store(buffer, 128 / O::BYTES * part as u32);
     }
 }
 
@@ -167,44 +154,40 @@ unsafe fn begin<S: Shape>(place: Place, staging: u32, part: usize, multiplier: u
     staging + (part % S::BOXES * BOX) as u32
 }
 
-/// Stores a box element by element, inside C only: each warp its 16 rows, one after the other.
+/// Starts the copy of a box to C.
 #[inline(always)]
-unsafe fn store_box<O: Output>(buffer: u32, call: &TensorCall, [column, row, product]: [u32; 3], place: Place) {
-    let lane = place.thread % 32;
-    let first = place.thread / 32 * 16;
-    let mut at = first;
-    while at < first + 16 && row + at < call.m {
-        let line = product as u64 * call.c_batch + (row + at) as u64 * call.c_row;
-        for i in 0..4 / O::ELEMENT {
-            // Neighbouring lanes have neighbouring elements.
-            let element = 32 * i + lane;
-            if column + element < call.n {
-                let byte = element * O::ELEMENT;
-                let from = buffer + at * 128 + ((byte / 16) ^ (at % 8)) * 16 + byte % 16;
-                O::store(call.c + O::ELEMENT as u64 * (line + (column + element) as u64), from, call.beta);
-            }
-        }
-        at += 1;
+unsafe fn copy_box(map: u64, buffer: u32, [column, row, product]: [u32; 3], within: u32, place: Place) {
+    if place.thread == 0 {
+        tensor_maps::store(map, [column + within, row, product], buffer);
+        tensor_maps::commit_stores();
     }
 }
 
+/// Stores a box of f32 element by element, inside C only: each warp its 16 rows, one after the other, and each lane a column.
 #[inline(always)]
-unsafe fn load_shared_half(address: u32) -> u16 {
-    #[allow(unused_mut)]
-    let mut half = 0;
-    #[cfg(target_arch = "nvptx64")]
-    core::arch::asm!("ld.shared.u16 {}, [{}];", out(reg16) half, in(reg32) address, options(nostack));
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = address;
-    half
-}
-
-#[inline(always)]
-unsafe fn store_global_half(address: u64, half: u16) {
-    #[cfg(target_arch = "nvptx64")]
-    core::arch::asm!("st.global.u16 [{}], {};", in(reg64) address, in(reg16) half, options(nostack));
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (address, half);
+unsafe fn store_box<E: Element>(
+    buffer: u32,
+    call: &TensorCall,
+    [column, row, product]: [u32; 3],
+    within: u32,
+    place: Place,
+) {
+    let lane = place.thread % 32;
+    let column = column + within + lane;
+    let first = place.thread / 32 * 16;
+    let mut at = first;
+    while at < first + 16 && row + at < call.m {
+        if column < call.n {
+            let line = product as u64 * call.c_batch + (row + at) as u64 * call.c_row;
+            let to = call.c + E::BYTES as u64 * (line + column as u64);
+            let mut value = vectors::load_shared_word(buffer + at * 128 + ((lane / 4) ^ (at % 8)) * 16 + lane % 4 * 4);
+            if call.beta != 0.0 {
+                value += call.beta * E::load_global(to);
+            }
+            E::store_global(to, value);
+        }
+        at += 1;
+    }
 }
 
 #[inline(always)]
@@ -216,57 +199,4 @@ unsafe fn store_matrices(row: u32, [x, y, z, w]: [u32; 4]) {
     );
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (row, x, y, z, w);
-}
-
-/// Two sums as bf16, the first in the lower half.
-mod bf16 {
-    #[inline(always)]
-    pub fn round(low: f32, high: f32) -> u32 {
-        #[allow(unused_mut)]
-        let mut both = 0;
-        // SAFETY: it computes a number from numbers.
-        #[cfg(target_arch = "nvptx64")]
-        unsafe {
-            core::arch::asm!("cvt.rn.bf16x2.f32 {}, {}, {};", out(reg32) both, in(reg32) high, in(reg32) low, options(pure, nomem, nostack))
-        };
-        #[cfg(not(target_arch = "nvptx64"))]
-        let _ = (low, high);
-        both
-    }
-
-    #[inline(always)]
-    pub fn widen(half: u16) -> f32 {
-        f32::from_bits((half as u32) << 16)
-    }
-}
-
-/// Two sums as f16, the first in the lower half.
-mod f16 {
-    #[inline(always)]
-    pub fn round(low: f32, high: f32) -> u32 {
-        #[allow(unused_mut)]
-        let mut both = 0;
-        // SAFETY: it computes a number from numbers.
-        #[cfg(target_arch = "nvptx64")]
-        unsafe {
-            core::arch::asm!("cvt.rn.f16x2.f32 {}, {}, {};", out(reg32) both, in(reg32) high, in(reg32) low, options(pure, nomem, nostack))
-        };
-        #[cfg(not(target_arch = "nvptx64"))]
-        let _ = (low, high);
-        both
-    }
-
-    #[inline(always)]
-    pub fn widen(half: u16) -> f32 {
-        #[allow(unused_mut)]
-        let mut wide = 0.0f32;
-        // SAFETY: it computes a number from a number.
-        #[cfg(target_arch = "nvptx64")]
-        unsafe {
-            core::arch::asm!("cvt.f32.f16 {}, {};", out(reg32) wide, in(reg16) half, options(pure, nomem, nostack))
-        };
-        #[cfg(not(target_arch = "nvptx64"))]
-        let _ = half;
-        wide
-    }
 }

@@ -30,9 +30,9 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
     let mut block = 0;
     let mut tile = thread::block_idx_x();
     while tile < tiles.number {
-        let place = tiles.place::<S>(tile);
+        let place = tiles.place::<S>(call, tile);
         let mut total = S::Product::zeros();
-        let mut k = 0;
+        let mut k = place.from;
         loop {
             let mut sums = S::Product::unset();
             for pair in 0..S::PAIRS {
@@ -62,13 +62,13 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
                 }
             }
             k += (2 * S::PAIRS * S::DEPTH) as u32;
-            if k >= call.k {
+            if k >= place.to {
                 break;
             }
             block += (k % (2 * BLOCK) == 0) as u32;
         }
         block += 1;
-        let first = [place.column, place.row + 64 * multiplier, place.product];
+        let first = [place.column, place.row + 64 * multiplier, place.output];
         output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }

@@ -42,12 +42,18 @@ pub struct Maps {
     pub b_scales: u64,
 }
 
-/// A tile of C.
+/// A tile of C, or of one split's.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) row: u32,
     pub(crate) column: u32,
+    /// The product whose factors are multiplied.
     pub(crate) product: u32,
+    /// The matrix that the sums go to: with a C for every split, those of a product follow each other.
+    pub(crate) output: u32,
+    /// The steps along k.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
 }
 
 /// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column.
@@ -63,22 +69,29 @@ impl Tiles {
     #[inline(always)]
     fn new<S: Shape>(call: &TensorCall) -> Tiles {
         let (down, across) = (call.m.div_ceil(ROWS as u32), call.n.div_ceil(S::COLUMNS as u32));
-        Tiles { down, across, group: call.group, number: down * across * call.batch }
+        Tiles { down, across, group: call.group, number: down * across * call.batch * call.splits }
     }
 
     #[inline(always)]
-    pub(crate) fn place<S: Shape>(&self, tile: u32) -> Place {
+    pub(crate) fn place<S: Shape>(&self, call: &TensorCall, tile: u32) -> Place {
         let of_product = self.down * self.across;
         // SAFETY: there is a tile, so neither is 0; a group isn't empty.
         unsafe { core::hint::assert_unchecked(of_product != 0 && self.group != 0 && self.across != 0) };
-        let (product, tile) = (tile / of_product, tile % of_product);
+        let (output, tile) = (tile / of_product, tile % of_product);
         let of_group = self.group * self.across;
         unsafe { core::hint::assert_unchecked(of_group != 0) };
         let (group, within) = (tile / of_group, tile % of_group);
         let first = group * self.group;
         let rows = self.group.min(self.down - first);
         unsafe { core::hint::assert_unchecked(rows != 0) };
-        Place { row: (first + within % rows) * ROWS as u32, column: within / rows * S::COLUMNS as u32, product }
+        let (row, column) = ((first + within % rows) * ROWS as u32, within / rows * S::COLUMNS as u32);
+        if call.splits == 1 {
+            return Place { row, column, product: output, output, from: 0, to: call.k };
+        }
+        unsafe { core::hint::assert_unchecked(call.splits != 0) };
+        let (product, split) = (output / call.splits, output % call.splits);
+        let from = split * call.k_per_split;
+        Place { row, column, product, output, from, to: call.k.min(from + call.k_per_split) }
     }
 }
 
@@ -205,9 +218,9 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
     let mut block = 0;
     let mut tile = thread::block_idx_x();
     while tile < tiles.number {
-        let place = tiles.place::<S>(tile);
-        let mut k = 0;
-        while k < call.k {
+        let place = tiles.place::<S>(call, tile);
+        let mut k = place.from;
+        while k < place.to {
             // The first time round, every stage is empty: of a barrier without a phase the one before counts as complete.
             barriers::sleep(ring.empty(turn.stage), turn.parity ^ 1);
             let full = ring.full(turn.stage);
@@ -255,24 +268,24 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
     let mut turn = Turn::FIRST;
     let mut tile = thread::block_idx_x();
     while tile < tiles.number {
-        let place = tiles.place::<S>(tile);
+        let place = tiles.place::<S>(call, tile);
         let mut sums = S::Product::unset();
         let mut previous = turn;
-        let mut k = 0;
+        let mut k = place.from;
         // There is a first step: an inner dimension of 0 is no product, and the host's business.
         loop {
             barriers::sleep(ring.full(turn.stage), turn.parity);
             let (a, b) = ring.descriptors::<S>(turn, multiplier);
-            S::Product::step_in::<S>(&mut sums, a, b, k);
+            S::Product::step_in::<S>(&mut sums, a, b, k - place.from);
             S::Product::wait::<1>(&mut sums);
             // The step before is through, and with it its stage.
-            if k > 0 && thread == 0 {
+            if k > place.from && thread == 0 {
                 barriers::arrive(ring.empty(previous.stage));
             }
             previous = turn;
             turn = turn.next::<S>();
             k += S::DEPTH as u32;
-            if k >= call.k {
+            if k >= place.to {
                 break;
             }
         }
@@ -280,7 +293,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
         if thread == 0 {
             barriers::arrive(ring.empty(previous.stage));
         }
-        let first = [place.column, place.row + 64 * multiplier, place.product];
+        let first = [place.column, place.row + 64 * multiplier, place.output];
         output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
         tile += thread::grid_dim_x();
     }

@@ -6,7 +6,7 @@ use kernel_common::warpgroups::Product;
 pub trait Shape {
     /// A warpgroup's product: the type of the factors and the columns of a tile.
     type Product: Product;
-    /// The elements of C, and how a warpgroup's sums become them.
+    /// The elements that C may have besides f32: those of the factors, if they have 16 bits; else f32.
     type Output: crate::output::Output;
     /// Whether A's rows lie across k: A is column-major.
     const A_ACROSS: bool;

@@ -1,7 +1,8 @@
 //! # The production kernels
 //!
 //! What the lessons of `gpu-kernels` lead to, for any product: one generic body, [`pipelined`], and an entry for every
-//! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left.
+//! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left, and [`pack`] writes
+//! matrices anew for kernels that can't copy them as they lie.
 //!
 //! Read [`shape`] for what distinguishes one kernel from another, [`operand`] for how A and B come into shared memory,
 //! then [`pipelined`]; [`block_order`] and [`output`] are its first and its last lines.
@@ -14,11 +15,10 @@ pub mod block_order;
 pub mod entries;
 pub mod operand;
 pub mod output;
+pub mod pack;
 pub mod pipelined;
 pub mod reduce;
 pub mod shape;
 
 pub use entries::{Family, FAMILIES};
 pub use operand::Copying;
-
-kernel_common::entry_facts!(reduce, reduce::KERNEL);

@@ -6,26 +6,40 @@
 //! give other bits every time.)
 
 use cuda_std::*;
+use kernel_common::elements::{Bf16, Element, F16, F32};
 use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
-use kernel_common::{vectors, Call};
+use kernel_common::{entry_facts, vectors, Call};
 
 /// Threads of a block.
 pub const THREADS: usize = 256;
 
 /// What the host needs to know to launch [`reduce`].
-pub const KERNEL: Kernel = Kernel {
-    name: "reduce",
-    title: "the sums of all splits of K, added up",
-    entry: "reduce",
-    architecture: Architecture::Compute80,
-    precision: Precision::F32,
-    signature: Signature::Call,
-    tile: Tile { m: 1, n: THREADS as u32, k: 1 },
-    block: [THREADS as u32, 1, 1],
-    registers: Registers::Any,
-    shared_bytes: (THREADS * size_of::<f32>()) as u32,
-    launch_shape: |_, _, _| None,
-};
+pub const KERNEL: Kernel = kernel("reduce");
+/// The same for a C of bf16.
+pub const TO_BF16: Kernel = kernel("reduce_to_bf16");
+/// The same for a C of f16.
+pub const TO_F16: Kernel = kernel("reduce_to_f16");
+
+/// How the kernels of this file are described: by their entries' names.
+const fn kernel(name: &'static str) -> Kernel {
+    Kernel {
+        name,
+        title: "the sums of all splits of K, added up",
+        entry: name,
+        architecture: Architecture::Compute80,
+        precision: Precision::F32,
+        signature: Signature::Call,
+        tile: Tile { m: 1, n: THREADS as u32, k: 1 },
+        block: [THREADS as u32, 1, 1],
+        registers: Registers::Any,
+        shared_bytes: (THREADS * size_of::<f32>()) as u32,
+        launch_shape: |_, _, _| None,
+    }
+}
+
+entry_facts!(reduce, KERNEL);
+entry_facts!(reduce_to_bf16, TO_BF16);
+entry_facts!(reduce_to_f16, TO_F16);
 
 /// The launch for an `m` x `n` matrix C and so many splits, of one product of a batch.
 ///
@@ -52,6 +66,33 @@ pub fn launch_shape(m: usize, n: usize, splits: u32) -> Option<LaunchShape> {
 #[kernel]
 pub unsafe fn reduce(call: Call) {
     let partial = shared_array![f32; THREADS];
+    add_up::<F32>(&call, partial);
+}
+
+/// The same for a C of bf16.
+///
+/// # Safety
+///
+/// As for [`reduce`].
+#[kernel]
+pub unsafe fn reduce_to_bf16(call: Call) {
+    let partial = shared_array![f32; THREADS];
+    add_up::<Bf16>(&call, partial);
+}
+
+/// The same for a C of f16.
+///
+/// # Safety
+///
+/// As for [`reduce`].
+#[kernel]
+pub unsafe fn reduce_to_f16(call: Call) {
+    let partial = shared_array![f32; THREADS];
+    add_up::<F16>(&call, partial);
+}
+
+#[inline(always)]
+unsafe fn add_up<C: Element>(call: &Call, partial: *mut f32) {
     let (x, y) = (thread::thread_idx_x(), thread::thread_idx_y());
     let (wide, high) = (thread::block_dim_x(), thread::block_dim_y());
     let product = thread::block_idx_z();
@@ -90,12 +131,11 @@ pub unsafe fn reduce(call: Call) {
         // The host launches nothing for an empty C; without the promise, the division comes with a panic.
         core::hint::assert_unchecked(call.n != 0);
         let (row, column) = (element / call.n as u64, element % call.n as u64);
-        let (_, _, c) = call.matrices(product);
-        let address = c as u64 + (row * call.c_row + column) * 4;
+        let address = call.c_address(product, C::BYTES) + (row * call.c_row + column) * C::BYTES as u64;
         let mut value = call.alpha * sum;
         if call.beta != 0.0 {
-            value = vectors::load_global_word(address).mul_add(call.beta, value);
+            value = C::load_global(address).mul_add(call.beta, value);
         }
-        vectors::store_global_word(address, value);
+        C::store_global(address, value);
     }
 }

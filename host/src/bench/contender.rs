@@ -1,6 +1,6 @@
 //! Who is measured: kernels, this library's own choice among them, and cuBLAS.
 
-use gpu_kernels::{KERNELS, Kernel, Precision, Signature, launch::ElementType};
+use gpu_kernels::{KERNELS, Kernel, Precision, Signature};
 use production_kernels::FAMILIES;
 
 use super::{BenchError, data::Copy, problem::Problem};
@@ -236,16 +236,7 @@ impl Hands<'_> {
                 };
                 suits && self.launches(kernel, problem)
             }
-            Contender::Chosen if problem.precision.factors() == ElementType::F32 => true,
-            // Without a plan it's the kernel of the book, which takes less than everything.
-            Contender::Chosen => {
-                let [a, b] = problem.layouts();
-                let (batch, plain) = (problem.batch, problem.is_plain());
-                let chosen = plan::Problem { m: problem.m, n: problem.n, k: problem.k, a, b, batch, plain };
-                let machine = self.gemm.device().machine();
-                plan::tensor_cores::plan(&chosen, machine, problem.precision).is_some()
-                    || problem.is_as_stored() && self.launches(&gpu_kernels::tensor_cores::KERNEL, problem)
-            }
+            Contender::Chosen => true,
             Contender::Cublas => self.cublas.is_some(),
         }
     }
@@ -296,7 +287,7 @@ impl Hands<'_> {
                 let plan = Plan { kernel: named.any(), splits: *splits, group: *group };
                 Ok(self.gemm.product(a, b).with_plan(plan).enqueue_into(c)?)
             }
-            (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product((1.0, 0.0), a, b, c)?),
+            (Contender::Cublas, Some(cublas)) => Ok(cublas.enqueue_product(problem.precision, (1.0, 0.0), a, b, c)?),
             (Contender::Chosen | Contender::Cublas, _) => {
                 Ok(self.gemm.product(a, b).precision(problem.precision).enqueue_into(c)?)
             }

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     device::{Device, DeviceBuffer},
-    gemm::{DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, GemmError, Operand, Output, nearest},
+    gemm::{
+        DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, GemmError, Operand, Output, nearest_factor,
+    },
     matrix,
 };
 
@@ -56,12 +58,11 @@ impl Inputs {
 
 /// So many standard normal numbers. Different `which` give different ones.
 fn normal(problem: &Problem, elements: u128, seed: u64, which: u64) -> Result<Vec<f32>, BenchError> {
-    let element = problem.precision.factors();
     let mut numbers = filled(problem, elements, 0.0)?;
     numbers.par_chunks_mut(RUN).enumerate().for_each(|(index, run)| {
         let mut generator = ChaCha12Rng::seed_from_u64(seed);
         generator.set_stream(2 * index as u64 + which);
-        run.fill_with(|| nearest(element, StandardNormal.sample(&mut generator)));
+        run.fill_with(|| nearest_factor(problem.precision, StandardNormal.sample(&mut generator)));
     });
     Ok(numbers)
 }
@@ -302,7 +303,7 @@ mod tests {
         let problem = Problem::square(40);
         let [numbers, halves] =
             [problem, problem.of(Precision::Bf16)].map(|problem| Inputs::random(&problem, 1).unwrap());
-        let rounded = |numbers: &[f32]| numbers.iter().map(|number| nearest(ElementType::Bf16, *number)).collect();
+        let rounded = |numbers: &[f32]| numbers.iter().map(|number| nearest_factor(Precision::Bf16, *number)).collect();
         let (a, b): (Vec<f32>, Vec<f32>) = (rounded(&numbers.a), rounded(&numbers.b));
         assert!(halves.a == a && halves.b == b && halves.a != numbers.a);
     }

@@ -154,7 +154,7 @@ fn check_case(gemm: &Gemm, case: &Case, checked: &mut Checked) -> Result<(), Gem
     gemm.check(&a.view(), &b.view())?;
     let device = gemm.device();
     let factors = kernel.precision.factors();
-    let [a, b] = [a, b].map(|matrix| rounded(factors, matrix));
+    let [a, b] = [a, b].map(|matrix| rounded(kernel.precision, matrix));
     let [a_by_columns, b_by_columns] = kernels::by_columns(kernel);
     let upload = |matrix: &Array2<f32>, element: ElementType, by_columns: bool| {
         let stored = if by_columns { matrix.t() } else { matrix.view() };

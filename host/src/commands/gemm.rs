@@ -24,7 +24,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     );
     let named = arguments.kernel.as_deref().map(kernels::by_name).transpose()?;
     let precision = precision_of(arguments.precision, named)?;
-    let read = |path: &Path| anyhow::Ok(rounded(precision.factors(), matrix::read_npy(path)?));
+    let read = |path: &Path| anyhow::Ok(rounded(precision, matrix::read_npy(path)?));
     let (a_file, b_file) = (read(&arguments.a)?, read(&arguments.b)?);
     let c_file = arguments.c.as_deref().map(matrix::read_npy).transpose()?;
     let (a, b) = (batch(&a_file, arguments.trans_a), batch(&b_file, arguments.trans_b));

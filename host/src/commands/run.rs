@@ -25,7 +25,7 @@ pub fn run(arguments: &RunArguments, common: Common) -> anyhow::Result<RunReport
     let (loaded, matrices) = rayon::join(|| gemm.load(kernel), || matrix::random_normals(&shapes, seed));
     loaded?;
     let [a, b] = <[_; 2]>::try_from(matrices).expect("two shapes");
-    let [a, b] = [a, b].map(|matrix| rounded(kernel.precision.factors(), matrix));
+    let [a, b] = [a, b].map(|matrix| rounded(kernel.precision, matrix));
     let product = progress::launching(gemm.device(), kernel.blocks(size, size, size), || {
         gemm.multiply_timed(kernel, a.view(), b.view(), timing)
     })?;

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData, sync::Arc};
 
 use gpu_kernels::launch::ElementType;
-use half::bf16;
+use half::{bf16, f16};
 use ndarray::{ArrayRef2, ArrayView2, ArrayViewMut2};
 
 use super::{Backend, Device, DeviceError, HostRows};
@@ -15,6 +15,7 @@ impl Element for f64 {}
 impl Element for u32 {}
 impl Element for u64 {}
 impl Element for bf16 {}
+impl Element for f16 {}
 
 /// A number that the matrices of a product can hold.
 pub trait MatrixElement: Element {
@@ -26,6 +27,9 @@ impl MatrixElement for f32 {
 }
 impl MatrixElement for bf16 {
     const TYPE: ElementType = ElementType::Bf16;
+}
+impl MatrixElement for f16 {
+    const TYPE: ElementType = ElementType::F16;
 }
 
 /// The memory of a buffer, whatever its elements are.

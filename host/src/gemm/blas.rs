@@ -30,8 +30,10 @@ pub(crate) struct BlasProduct {
     pub(crate) a: BlasMatrix,
     pub(crate) b: BlasMatrix,
     pub(crate) c: BlasMatrix,
-    /// The elements of A and B. C's are of f32.
+    /// The elements of A and B.
     pub(crate) factors: ElementType,
+    /// The elements of C.
+    pub(crate) output: ElementType,
 }
 
 impl BlasProduct {
@@ -50,9 +52,9 @@ impl BlasProduct {
     ) -> Result<Option<BlasProduct>, GemmError> {
         let Some(product) = Multiplication::new(device, factors, a, b, c)? else { return Ok(None) };
         let Multiplication { m, n, k, alpha, beta, a, b, c, count } = product;
-        let factors = a.element;
+        let (factors, output) = (a.element, c.element);
         let (a, b, c) = (matrix(a)?, matrix(b)?, matrix(c)?);
-        Ok(Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors }))
+        Ok(Some(BlasProduct { m, n, k, count, alpha, beta, a, b, c, factors, output }))
     }
 }
 

@@ -172,7 +172,7 @@ pub enum GemmError {
     },
     /// Elements of types that don't go together.
     #[error(
-        "A has elements of {a}, B of {b} and C of {c}: A and B must have elements of the same type, and C those of f32"
+        "A has elements of {a}, B of {b} and C of {c}: A and B must have elements of the same type, and C those of f32 or the same"
     )]
     ElementTypes {
         /// The type of A's elements.

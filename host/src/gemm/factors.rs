@@ -1,7 +1,7 @@
 //! A and B in the elements that a kernel takes, from numbers of f32.
 
 use gpu_kernels::{Precision, launch::ElementType};
-use half::bf16;
+use half::{bf16, f16};
 use ndarray::{Array, Dimension};
 
 use super::{DeviceMatrices, DeviceMatrix, GemmError, laid_out};
@@ -42,13 +42,34 @@ pub fn nearest(element: ElementType, number: f32) -> f32 {
     match element {
         ElementType::F32 => number,
         ElementType::Bf16 => bf16::from_f32(number).to_f32(),
+        ElementType::F16 => f16::from_f32(number).to_f32(),
     }
 }
 
-/// The numbers that a kernel is given in the place of those of `numbers`: the [`nearest`] ones.
-pub fn rounded<D: Dimension>(element: ElementType, mut numbers: Array<f32, D>) -> Array<f32, D> {
-    if element != ElementType::F32 {
-        numbers.mapv_inplace(|number| nearest(element, number));
+/// The number that a product in a precision is computed with in the place of another: the nearest that its factors can hold, halfway to even. Parts hold
+/// what f32 does.
+pub fn nearest_factor(precision: Precision, number: f32) -> f32 {
+    match precision {
+        Precision::Tf32 => nearest_tf32(number),
+        Precision::F32 | Precision::Bf16 | Precision::F16 | Precision::F32Parts => nearest(precision.factors(), number),
+    }
+}
+
+/// The nearest number with 11 bits of significand and f32's exponents, halfway to even.
+fn nearest_tf32(number: f32) -> f32 {
+    const CUT: u32 = 13;
+    if !number.is_finite() {
+        return number;
+    }
+    let bits = number.to_bits();
+    let half = (1 << (CUT - 1)) - 1 + (bits >> CUT & 1);
+    f32::from_bits((bits + half) >> CUT << CUT)
+}
+
+/// The numbers that a product in a precision is computed with in the place of those of `numbers`: the [`nearest`](nearest_factor) ones.
+pub fn rounded<D: Dimension>(precision: Precision, mut numbers: Array<f32, D>) -> Array<f32, D> {
+    if !precision.is_f32() {
+        numbers.mapv_inplace(|number| nearest_factor(precision, number));
     }
     numbers
 }
@@ -60,6 +81,8 @@ pub enum FactorBuffer {
     F32(DeviceBuffer<f32>),
     /// Rounded to bf16.
     Bf16(DeviceBuffer<bf16>),
+    /// Rounded to f16.
+    F16(DeviceBuffer<f16>),
 }
 
 impl FactorBuffer {
@@ -74,6 +97,10 @@ impl FactorBuffer {
             ElementType::Bf16 => {
                 let rounded: Vec<bf16> = numbers.iter().map(|number| bf16::from_f32(*number)).collect();
                 FactorBuffer::Bf16(device.upload(&rounded)?)
+            }
+            ElementType::F16 => {
+                let rounded: Vec<f16> = numbers.iter().map(|number| f16::from_f32(*number)).collect();
+                FactorBuffer::F16(device.upload(&rounded)?)
             }
         })
     }
@@ -96,6 +123,7 @@ impl FactorBuffer {
         match self {
             FactorBuffer::F32(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
             FactorBuffer::Bf16(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
+            FactorBuffer::F16(buffer) => DeviceMatrix::new(buffer, offset, rows, columns),
         }
     }
 
@@ -108,6 +136,7 @@ impl FactorBuffer {
         match self {
             FactorBuffer::F32(buffer) => laid_out(buffer, rows, columns, by_columns),
             FactorBuffer::Bf16(buffer) => laid_out(buffer, rows, columns, by_columns),
+            FactorBuffer::F16(buffer) => laid_out(buffer, rows, columns, by_columns),
         }
     }
 
@@ -126,6 +155,7 @@ impl FactorBuffer {
         match self {
             FactorBuffer::F32(buffer) => DeviceMatrices::new(buffer, offset, count, rows, columns),
             FactorBuffer::Bf16(buffer) => DeviceMatrices::new(buffer, offset, count, rows, columns),
+            FactorBuffer::F16(buffer) => DeviceMatrices::new(buffer, offset, count, rows, columns),
         }
     }
 
@@ -138,6 +168,7 @@ impl FactorBuffer {
         Ok(match self {
             FactorBuffer::F32(buffer) => buffer.download()?,
             FactorBuffer::Bf16(buffer) => buffer.download()?.into_iter().map(bf16::to_f32).collect(),
+            FactorBuffer::F16(buffer) => buffer.download()?.into_iter().map(f16::to_f32).collect(),
         })
     }
 }
@@ -152,11 +183,17 @@ mod tests {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
         // Halfway between two numbers of bf16, to even; beyond the largest; smaller than the smallest; none.
         let numbers = [1.0, 1.0 + 1.0 / 256.0, 1.0 + 3.0 / 256.0, 3.4e38, -1e-42, 0.1, f32::INFINITY];
-        for element in [ElementType::F32, ElementType::Bf16] {
+        for element in [ElementType::F32, ElementType::Bf16, ElementType::F16] {
             let expected = numbers.map(|number| nearest(element, number));
             assert_eq!(FactorBuffer::upload(&device, element, &numbers).unwrap().download().unwrap(), expected);
         }
         let halves = numbers.map(|number| nearest(ElementType::Bf16, number));
         assert_eq!(halves[..5], [1.0, 1.0, 1.015625, f32::INFINITY, -0.0]);
+        let ulp = f32::powi(2.0, -10);
+        let tf32 = [1.0 + ulp / 2.0, 1.0 + 1.5 * ulp, -1.0 - 0.6 * ulp, 1e-42, f32::INFINITY, f32::MAX];
+        assert_eq!(
+            tf32.map(|number| nearest_factor(Precision::Tf32, number)),
+            [1.0, 1.0 + 2.0 * ulp, -1.0 - ulp, 0.0, f32::INFINITY, f32::INFINITY]
+        );
     }
 }

@@ -107,18 +107,14 @@ impl Gemm {
         let Some(product) = self.given(kernel, beta, matrices)? else { return Ok(Vec::new()) };
         let mut watcher = Watcher { watch, observers: Vec::new() };
         let manner = Manner { kernel, splits, group: GROUP };
-        if splits > 1 && plan::family_of(kernel).is_none() {
+        if splits > 1 && plan::family_of(kernel).is_none() && hopper_kernels::family_of(kernel).is_none() {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
-        let elements = self.workspace_elements(&manner, product.m, product.n, product.k, product.count);
-        if elements == 0 {
-            self.launch_without_workspace(&product, &manner, &mut watcher)?;
-        } else {
-            // A sum that nobody writes shall show in the product.
-            let poison = vec![f32::NAN; usize::try_from(elements).unwrap_or(usize::MAX)];
-            let workspace = self.device().upload(&poison)?;
-            self.launch_with_workspace(&product, &manner, workspace.address(), &mut watcher)?;
-        }
+        let bytes = self.workspace_of(&product, &manner);
+        // A sum that nobody writes shall show in the product.
+        let elements = usize::try_from(bytes.div_ceil(size_of::<f32>() as u128)).unwrap_or(usize::MAX);
+        let workspace = self.device().upload(&vec![f32::NAN; elements])?;
+        self.launch_in(&product, &manner, workspace.address(), &mut watcher)?;
         Ok(watcher.observers)
     }
 

@@ -6,6 +6,8 @@
 //! * an empty C: nothing is launched;
 //! * alpha = 0 or K = 0: C = beta C, and A and B aren't read;
 //! * beta = 0: C isn't read.
+//!
+//! What a kernel can't take as it lies is packed first ([`packing`](super::packing)); what it can't write itself goes through the workspace.
 
 use std::{ops::Range, ptr, slice};
 
@@ -19,9 +21,9 @@ use kernel_common::{
     call::TensorCall,
     operands::{MappedOperands, MappedOutput},
 };
-use production_kernels::reduce;
+use production_kernels::{pack::PackCall, reduce};
 
-use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place, parts};
+use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place, packing::Packing, parts};
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
     plan::{Plan, Problem},
@@ -89,7 +91,7 @@ impl<'a> Multiplication<'a> {
         if (c.rows, c.columns) != (m, n) {
             return Err(GemmError::OutputShape { rows: m, columns: n, c_rows: c.rows, c_columns: c.columns });
         }
-        if a.element != b.element || c.element != ElementType::F32 {
+        if a.element != b.element || ![ElementType::F32, a.element].contains(&c.element) {
             let [a, b, c] = [a, b, c].map(|operand| operand.element.name());
             return Err(GemmError::ElementTypes { a, b, c });
         }
@@ -122,7 +124,8 @@ impl<'a> Multiplication<'a> {
     /// [`GemmError::Factors`] if not.
     pub(super) fn suits(&self, kernel: &Kernel) -> Result<(), GemmError> {
         let (takes, given) = (kernel.precision.factors(), self.a.element);
-        if takes == given {
+        // Without an inner dimension they aren't looked at.
+        if takes == given || self.k == 0 {
             return Ok(());
         }
         Err(GemmError::Factors { kernel: kernel.name, takes: takes.name(), given: given.name() })
@@ -164,7 +167,7 @@ impl<'a> Multiplication<'a> {
         }
     }
 
-    /// The product as kernels with maps are told of it, that one of the batch alone.
+    /// The product as kernels with maps are told of it, with K in one part, that one of the batch alone.
     pub(super) fn tensor_call(&self, manner: &Manner<'_>, index: usize, c_is_mapped: bool) -> TensorCall {
         let Multiplication { m, n, k, alpha, beta, c, .. } = *self;
         TensorCall {
@@ -174,12 +177,25 @@ impl<'a> Multiplication<'a> {
             m: m as u32,
             n: n as u32,
             k: k as u32,
+            k_per_split: k as u32,
+            splits: 1,
             batch: 1,
             group: group(manner.kernel, manner.group, m),
             alpha,
             beta,
             c_is_mapped: c_is_mapped.into(),
+            c_is_half: (c.element != ElementType::F32).into(),
+            reserved: 0,
         }
+    }
+
+    /// The same product of a batch from matrix `first` on, `count` of them, into the sums of `splits` splits each, in a workspace.
+    pub(super) fn into_sums(&self, workspace: u64, splits: u32, first: usize, count: usize) -> Multiplication<'a> {
+        let Multiplication { m, n, a, b, c, .. } = *self;
+        let place = Place::Strided { address: workspace, stride: m * n, count: splits as usize * count };
+        let c = Operand { row_stride: n, column_stride: 1, place, element: ElementType::F32, ..c };
+        let [a, b] = [a, b].map(|operand| operand.without_first(first));
+        Multiplication { alpha: 1.0, beta: 0.0, a, b, c, count, ..*self }
     }
 
     /// What decides which kernel suits it.
@@ -210,7 +226,7 @@ pub(super) fn problem(
             && beta == 0.0
             && a.is_packed()
             && b.is_packed()
-            && c.is_none_or(Operand::is_packed),
+            && c.is_none_or(|c| c.is_packed() && c.element == ElementType::F32),
     }
 }
 
@@ -258,7 +274,7 @@ impl From<&Plan> for Manner<'static> {
 }
 
 impl Gemm {
-    /// Launches `product` as planned, with partial sums in `workspace` or, if there is none, in the stream's own.
+    /// Launches `product` as planned, with what it needs of a workspace in `workspace` or, if there is none, in the stream's own.
     pub(super) fn launch(
         &self,
         product: &Multiplication<'_>,
@@ -268,18 +284,16 @@ impl Gemm {
     ) -> Result<(), GemmError> {
         let plan = &Manner::from(plan);
         let Some(buffer) = workspace else { return self.launch_in_scratch(product, plan, stream) };
-        let needed = self.workspace_elements(plan, product.m, product.n, product.k, product.count);
-        if needed == 0 {
-            return self.launch_without_workspace(product, plan, &mut stream);
-        }
-        let bytes = |elements: u128| u64::try_from(elements * size_of::<f32>() as u128).unwrap_or(u64::MAX);
-        if !buffer.is_on(self.device()) {
+        let needed = self.workspace_of(product, plan);
+        if needed > 0 && !buffer.is_on(self.device()) {
             return Err(DeviceError::OtherDevice { what: "the workspace" }.into());
         }
-        if needed > buffer.len() as u128 {
-            return Err(GemmError::WorkspaceTooSmall { needed: bytes(needed), given: bytes(buffer.len() as u128) });
+        let given = buffer.len() as u128 * size_of::<f32>() as u128;
+        if needed > given {
+            let [needed, given] = [needed, given].map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+            return Err(GemmError::WorkspaceTooSmall { needed, given });
         }
-        self.launch_with_workspace(product, plan, buffer.address(), &mut stream)
+        self.launch_in(product, plan, buffer.address(), &mut stream)
     }
 
     /// Launches `product` with the stream's own memory as workspace, if it needs any.
@@ -289,45 +303,50 @@ impl Gemm {
         manner: &Manner<'_>,
         mut stream: &Stream,
     ) -> Result<(), GemmError> {
-        let needed = self.workspace_elements(manner, product.m, product.n, product.k, product.count);
+        let needed = self.workspace_of(product, manner);
         if needed == 0 {
-            return self.launch_without_workspace(product, manner, &mut stream);
+            return self.launch_in(product, manner, 0, &mut stream);
         }
         // Held until all launches are enqueued: another thread's must not come between those that write the sums and
         // those that read them.
         let mut scratch = stream.scratch();
-        let elements = usize::try_from(needed).unwrap_or(usize::MAX);
+        let elements = usize::try_from(needed.div_ceil(size_of::<f32>() as u128)).unwrap_or(usize::MAX);
         let address = scratch.at_least(stream, elements)?;
-        self.launch_with_workspace(product, manner, address, &mut stream)
+        self.launch_in(product, manner, address, &mut stream)
     }
 
-    /// Launches `product` with a kernel of any signature that needs a workspace.
-    pub(super) fn launch_with_workspace(
+    /// Launches `product` with a kernel of any signature and the workspace that it needs.
+    pub(super) fn launch_in(
         &self,
         product: &Multiplication<'_>,
         manner: &Manner<'_>,
         workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
-        match manner.kernel.signature {
-            Signature::MappedParts(operands) => self.launch_parts(product, manner, &operands, workspace, launcher),
-            _ => self.launch_call(product, manner, Some(workspace), launcher),
+        // The book's kernels make the best of nothing themselves; before compute_80 the general one has to.
+        let scales_itself = match manner.kernel.signature {
+            Signature::Plain => true,
+            _ => manner.kernel.architecture < reduce::KERNEL.architecture && product.c.element == ElementType::F32,
+        };
+        if product.k == 0 && !scales_itself {
+            return self.launch_scaling(product, launcher);
         }
-    }
-
-    /// Launches `product` with a kernel of any signature that needs no workspace.
-    pub(super) fn launch_without_workspace(
-        &self,
-        product: &Multiplication<'_>,
-        manner: &Manner<'_>,
-        launcher: &mut impl Launcher,
-    ) -> Result<(), GemmError> {
+        if manner.splits > 1 && matches!(manner.kernel.signature, Signature::Plain | Signature::Mapped(_)) {
+            return Err(GemmError::WholeOnly { kernel: manner.kernel.name });
+        }
+        let packing = Packing::of(manner.kernel, &product.problem(), product.a.element);
+        if packing != Packing::default() && product.m.max(product.n).max(product.k) > self.limits.size {
+            let Multiplication { m, n, k, .. } = *product;
+            return Err(GemmError::NoLaunch { m, n, k, kernel: manner.kernel.name });
+        }
+        let (product, workspace) = &self.launch_packing(product, &packing, workspace, launcher)?;
         match manner.kernel.signature {
             Signature::Plain | Signature::Mapped(_) => self.launch_plain(product, manner.kernel, launcher),
-            Signature::Call => self.launch_call(product, manner, None, launcher),
-            Signature::MappedCall(operands) => self.launch_mapped_call(product, manner, &operands, launcher),
-            // Without a workspace there is nothing to multiply.
-            Signature::MappedParts(_) => self.launch_scaling(product, launcher),
+            Signature::Call => self.launch_call(product, manner, *workspace, launcher),
+            Signature::MappedCall(operands) => {
+                self.launch_mapped_call(product, manner, &operands, *workspace, launcher)
+            }
+            Signature::MappedParts(operands) => self.launch_parts(product, manner, &operands, *workspace, launcher),
         }
     }
 
@@ -336,13 +355,10 @@ impl Gemm {
         &self,
         product: &Multiplication<'_>,
         plan: &Manner<'_>,
-        workspace: Option<u64>,
+        workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         product.suits(plan.kernel)?;
-        if plan.kernel.signature != Signature::Call {
-            return Err(GemmError::WholeOnly { kernel: plan.kernel.name });
-        }
         self.launch_pieces(product, plan, workspace, launcher)
     }
 
@@ -352,7 +368,7 @@ impl Gemm {
         &self,
         product: &Multiplication<'_>,
         plan: &Manner<'_>,
-        workspace: Option<u64>,
+        workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
@@ -389,28 +405,46 @@ impl Gemm {
         Ok(())
     }
 
-    /// Elements of workspace that a plan needs for `count` products of these sizes, of which as many are computed at a time
-    /// as one launch takes.
-    pub(super) fn workspace_elements(&self, plan: &Manner<'_>, m: usize, n: usize, k: usize, count: usize) -> u128 {
-        let Limits { size, batch } = self.limits;
-        if let Signature::MappedParts(_) = plan.kernel.signature {
-            let bytes = if k == 0 { 0 } else { parts::workspace_bytes([m, n, k]) };
-            return u128::from(bytes.div_ceil(size_of::<f32>() as u64));
-        }
-        let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
-        if splits == 1 {
-            return 0;
-        }
-        let at_once = if m.max(n).max(k) <= size { count.min(batch) } else { 1 };
-        u128::from(splits) * m.min(size) as u128 * n.min(size) as u128 * at_once as u128
+    /// Bytes of workspace that a product needs.
+    pub(super) fn workspace_of(&self, product: &Multiplication<'_>, manner: &Manner<'_>) -> u128 {
+        let c_is_half = product.c.element != ElementType::F32;
+        self.workspace_bytes(manner, &product.problem(), product.a.element, c_is_half)
     }
 
-    /// Launches a product that one launch can take, or two if K is split.
+    /// Bytes of workspace that a plan needs for a problem with such elements: for what is packed, and for sums, of as many products as one launch
+    /// takes.
+    pub(super) fn workspace_bytes(
+        &self,
+        plan: &Manner<'_>,
+        problem: &Problem,
+        element: ElementType,
+        c_is_half: bool,
+    ) -> u128 {
+        let (Problem { m, n, k, batch: count, .. }, Limits { size, batch }) = (*problem, self.limits);
+        if k == 0 {
+            return 0;
+        }
+        let (_, splits) = split(plan.kernel, plan.splits, k.min(size));
+        let at_once = if m.max(n).max(k) <= size { count.min(batch) } else { 1 };
+        let sums_of = |splits: u32| {
+            u128::from(splits) * m.min(size) as u128 * n.min(size) as u128 * at_once as u128 * size_of::<f32>() as u128
+        };
+        let sums = match plan.kernel.signature {
+            // A C of 16 bits is made of sums of f32.
+            Signature::Call if c_is_half || splits > 1 => sums_of(splits),
+            Signature::MappedCall(_) if splits > 1 => sums_of(splits),
+            Signature::MappedParts(_) => parts::workspace_bytes([m, n, k]).into(),
+            _ => 0,
+        };
+        Packing::of(plan.kernel, problem, element).bytes() + sums
+    }
+
+    /// Launches a product that one launch can take, or two if K is split or C isn't of f32.
     fn launch_piece(
         &self,
         product: &Multiplication<'_>,
         plan: &Manner<'_>,
-        workspace: Option<u64>,
+        workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, count, .. } = *product;
@@ -420,30 +454,52 @@ impl Gemm {
             let shape = shape.ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
             Ok::<_, GemmError>(LaunchShape { grid: [shape.grid[0], splits, count as u32], ..shape })
         };
+        if k == 0 && kernel.architecture >= reduce::KERNEL.architecture {
+            return self.launch_sum(product, 0, workspace, launcher);
+        }
+        let through_sums = product.c.element != ElementType::F32;
+        let own = if through_sums { product.into_sums(workspace, 1, 0, count) } else { *product };
         let call = Call {
             k_per_split,
             group: group(kernel, plan.group, m),
-            workspace: pointer::<f32>(workspace.unwrap_or(0)).cast_mut(),
-            ..product.call()
+            workspace: pointer::<f32>(workspace).cast_mut(),
+            ..own.call()
         };
-        let mut launch = |kernel: &Kernel, shape: &LaunchShape, call: &Call| {
-            let loaded = self.loaded_kernel(kernel)?;
-            // SAFETY: the kernel takes a Call, which says where the matrices are, and they lie as it wants them. The views
-            // were checked to be inside their buffers, C's apart from each other and from all that may be read meanwhile;
-            // the buffers outlive this call and, freed after what is enqueued, the launch. The workspace has room for all
-            // splits of all products.
-            unsafe { launcher.launch(&loaded, shape, &[Argument::Bytes(bytes_of(call))]) }
-        };
-        let reduction = |splits: u32| batched(reduce::launch_shape(m, n, splits), 1);
-        if k == 0 && kernel.architecture >= reduce::KERNEL.architecture {
-            // C = beta C is what the sums of no splits come to.
-            return launch(&reduce::KERNEL, &reduction(0)?, &Call { k_per_split: 0, ..call });
-        }
-        launch(kernel, &batched((kernel.launch_shape)(m, n, k), splits)?, &call)?;
-        if splits > 1 {
-            launch(&reduce::KERNEL, &reduction(splits)?, &Call { k_per_split: splits, ..call })?;
+        let loaded = self.loaded_kernel(kernel)?;
+        let shape = batched((kernel.launch_shape)(m, n, k), splits)?;
+        // SAFETY: the kernel takes a Call, which says where the matrices are, and they lie as it wants them. The views
+        // were checked to be inside their buffers, C's apart from each other and from all that may be read meanwhile;
+        // the buffers outlive this call and, freed after what is enqueued, the launch. The workspace has room for all
+        // splits of all products.
+        unsafe { launcher.launch(&loaded, &shape, &[Argument::Bytes(bytes_of(&call))])? };
+        if splits > 1 || through_sums {
+            self.launch_sum(product, splits, workspace, launcher)?;
         }
         Ok(())
+    }
+
+    /// Launches what adds up the sums of a product's splits in the workspace, of so many splits, and makes C of them. C = beta C is what the sums
+    /// of no splits come to.
+    pub(super) fn launch_sum(
+        &self,
+        product: &Multiplication<'_>,
+        splits: u32,
+        workspace: u64,
+        launcher: &mut impl Launcher,
+    ) -> Result<(), GemmError> {
+        let Multiplication { m, n, k, count, c, .. } = *product;
+        let kernel = match c.element {
+            ElementType::F32 => &reduce::KERNEL,
+            ElementType::Bf16 => &reduce::TO_BF16,
+            ElementType::F16 => &reduce::TO_F16,
+        };
+        let shape = reduce::launch_shape(m, n, splits).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
+        let shape = LaunchShape { grid: [shape.grid[0], 1, count as u32], ..shape };
+        let call = Call { k_per_split: splits, workspace: pointer::<f32>(workspace).cast_mut(), ..product.call() };
+        let loaded = self.loaded_kernel(kernel)?;
+        // SAFETY: the kernel takes a Call, of which it uses C and the workspace. C's views were checked to be inside their buffers, apart from each
+        // other; the workspace has the sums of all splits of all products. All outlive this call and, freed after what is enqueued, the launch.
+        unsafe { launcher.launch(&loaded, &shape, &[Argument::Bytes(bytes_of(&call))]) }
     }
 
     /// Launches `product` with a kernel that computes C = A B and nothing else, once for every matrix of a batch.
@@ -466,8 +522,8 @@ impl Gemm {
         if product.beta != 0.0 || (product.alpha != 1.0 && k > 0) {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
-        if operands.is_some() && k == 0 {
-            return self.launch_scaling(product, launcher);
+        if c.element != ElementType::F32 {
+            return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let [x, y, z] = shape.grid;
@@ -481,7 +537,7 @@ impl Gemm {
             let [a, b, c] = match operands {
                 None => pointers,
                 Some(operands) => {
-                    let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once: 1 };
+                    let mapper = Mapper { device: self.device(), kernel, operands, product, at_once: 1 };
                     factors = mapper.factors(index)?;
                     output = mapper.output(index)?;
                     let c = output.as_ref().map_or(pointers[2], |map| Argument::Bytes(map));
@@ -505,15 +561,10 @@ impl Gemm {
         if operands.blocks_stay { tiles.min(at_a_time) } else { tiles }
     }
 
-    /// Launches C = beta C, which is what the sums of no splits come to, for products without anything to multiply. (Of nothing
-    /// there are no boxes to copy.)
-    pub(super) fn launch_scaling(
-        &self,
-        product: &Multiplication<'_>,
-        launcher: &mut impl Launcher,
-    ) -> Result<(), GemmError> {
+    /// Launches C = beta C for products without anything to multiply.
+    fn launch_scaling(&self, product: &Multiplication<'_>, launcher: &mut impl Launcher) -> Result<(), GemmError> {
         let manner = Manner { kernel: &reduce::KERNEL, splits: 1, group: 1 };
-        self.launch_pieces(product, &manner, None, launcher)
+        self.launch_pieces(product, &manner, 0, launcher)
     }
 
     /// Launches `product` with a kernel that takes maps of batches: once if the matrices of all batches are equally far apart,
@@ -523,40 +574,52 @@ impl Gemm {
         product: &Multiplication<'_>,
         manner: &Manner<'_>,
         operands: &MappedOperands,
+        workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let kernel = manner.kernel;
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
-        if k == 0 {
-            return self.launch_scaling(product, launcher);
-        }
         let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
         if m.max(n).max(k) > self.limits.size {
             return Err(no_launch());
         }
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
         let loaded = self.loaded_kernel(kernel)?;
-        let at_once = if [a, b, c].iter().all(Operand::is_batch_at_aligned_distances) { count } else { 1 };
-        let tiles = u64::from(shape.grid[0]) * at_once as u64;
-        let blocks = self.blocks(operands, tiles);
-        if tiles > MAX_GRID_X {
-            // Blocks that stay count tiles with as many bits.
-            return Err(no_launch());
-        }
-        let shape = LaunchShape { grid: [blocks as u32, shape.grid[1], shape.grid[2]], ..shape };
-        let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once };
-        for first in (0..count).step_by(at_once) {
-            let factors = mapper.factors(first)?;
-            let output = mapper.output_if_mappable(first)?;
-            let call = TensorCall { batch: at_once as u32, ..product.tensor_call(manner, first, output.is_some()) };
+        let (k_per_split, splits) = split(kernel, manner.splits, k);
+        let is_batch = |operand: &Operand<'_>| operand.is_batch_at_aligned_distances();
+        let at_once = if is_batch(&a) && is_batch(&b) && (is_batch(&c) || splits > 1) { count } else { 1 };
+        let at_once = at_once.min(self.limits.batch);
+        for batch in pieces(count, at_once) {
+            let tiles = u64::from(shape.grid[0]) * batch.len() as u64 * u64::from(splits);
+            if tiles > MAX_GRID_X {
+                // Blocks that stay count tiles with as many bits.
+                return Err(no_launch());
+            }
+            let shape =
+                LaunchShape { grid: [self.blocks(operands, tiles) as u32, shape.grid[1], shape.grid[2]], ..shape };
+            let [a, b, c] = [a, b, c].map(|operand| operand.without_first(batch.start));
+            let whole = Multiplication { a, b, c, count: batch.len(), ..*product };
+            let own = if splits > 1 { whole.into_sums(workspace, splits, 0, batch.len()) } else { whole };
+            let mapper = Mapper { device: self.device(), kernel, operands, product: &own, at_once: batch.len() };
+            let factors = mapper.factors(0)?;
+            let output = Mapper { at_once: batch.len() * splits as usize, ..mapper }.output_if_mappable(0)?;
+            let call = TensorCall {
+                batch: batch.len() as u32,
+                splits,
+                k_per_split,
+                ..own.tensor_call(manner, 0, output.is_some())
+            };
             let [a, b, c] =
                 [&factors[0], &factors[1], output.as_ref().unwrap_or(&factors[0])].map(|map| Argument::Bytes(map));
             // SAFETY: the kernel takes three maps and a TensorCall, and stays inside the tensors of A's and B's map and inside
             // C, which are the elements of these matrices, of the types that it takes. The views were checked to be inside
-            // their buffers, C's apart from each other and from all that may be read meanwhile; the buffers outlive this
-            // call and, freed after what is enqueued, the launch.
+            // their buffers, C's apart from each other and from all that may be read meanwhile, or are in a workspace that has room for them;
+            // all outlive this call and, freed after what is enqueued, the launch.
             unsafe { launcher.launch(&loaded, &shape, &[a, b, c, Argument::Bytes(bytes_of(&call))])? };
+            if splits > 1 {
+                self.launch_sum(&whole, splits, workspace, launcher)?;
+            }
         }
         Ok(())
     }
@@ -598,6 +661,8 @@ unsafe impl Bytes for Call {}
 unsafe impl Bytes for TensorCall {}
 // SAFETY: as above.
 unsafe impl Bytes for SplitCall {}
+// SAFETY: as above.
+unsafe impl Bytes for PackCall {}
 
 /// A call as kernels read it.
 pub(super) fn bytes_of<T: Bytes>(call: &T) -> &[u8] {

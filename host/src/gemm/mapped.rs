@@ -1,6 +1,6 @@
 //! Matrices as kernels copy them, box by box: the tensor maps of a product, from what the kernel says of its operands.
 
-use gpu_kernels::{Kernel, Signature};
+use gpu_kernels::{Kernel, Precision, Signature};
 use kernel_common::{
     launch::ElementType,
     operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle},
@@ -17,9 +17,10 @@ const ALIGNMENT: usize = 16;
 pub(super) type Map = [u8; TENSOR_MAP_BYTES];
 
 /// How a kernel sees a product: the matrices, and what it does with them.
+#[derive(Clone, Copy)]
 pub(super) struct Mapper<'a> {
     pub(super) device: &'a Device,
-    pub(super) kernel: &'static str,
+    pub(super) kernel: &'a Kernel,
     pub(super) operands: &'a MappedOperands,
     pub(super) product: &'a Multiplication<'a>,
     /// How many matrices of a batch a map is of, where maps are of batches.
@@ -44,7 +45,10 @@ impl Mapper<'_> {
     /// As [`factors`](Mapper::factors).
     pub(super) fn output(&self, index: usize) -> Result<Option<Map>, GemmError> {
         match &self.operands.c {
-            MappedOutput::Map(copied) => self.map("C", &self.product.c, copied, index).map(Some),
+            MappedOutput::Map(copied) => {
+                let c = &self.product.c;
+                self.map("C", c, &as_many_bytes(*copied, c.element), index).map(Some)
+            }
             MappedOutput::Pointer => Ok(None),
         }
     }
@@ -68,8 +72,12 @@ impl Mapper<'_> {
         copied: &MappedOperand,
         index: usize,
     ) -> Result<Map, GemmError> {
-        let kernel = self.kernel;
-        let layout = layout(kernel, matrix, operand, copied, (index, self.at_once))?;
+        let kernel = self.kernel.name;
+        let mut layout = layout(kernel, matrix, operand, copied, (index, self.at_once))?;
+        if self.kernel.precision == Precision::Tf32 && matrix != "C" {
+            // The copy rounds.
+            layout.element = TensorElement::TF32;
+        }
         self.device.tensor_map(&layout).map_err(|error| match error {
             DeviceError::TensorMap(reason) => GemmError::Unmappable { kernel, matrix, reason },
             error => error.into(),
@@ -85,11 +93,8 @@ impl Mapper<'_> {
 /// [`GemmError::Unmappable`] or [`GemmError::Panels`] if it can't.
 pub fn ensure_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Result<(), GemmError> {
     let Some(operands) = kernel.signature.mapped() else { return Ok(()) };
-    // Parts lie as their kernel wants them, however the factors lie.
-    if let Signature::MappedParts(_) = kernel.signature {
-        return Ok(());
-    }
-    if [m, n, k].contains(&0) {
+    // For general kernels matrices are put where they can be copied.
+    if !matches!(kernel.signature, Signature::Mapped(_)) || [m, n, k].contains(&0) {
         return Ok(());
     }
     let check = |matrix, rows, columns, element, copied: &MappedOperand| {
@@ -117,10 +122,7 @@ fn needed_output(signature: &Signature) -> Option<&MappedOperand> {
 
 /// The least sizes m, n and k from the given ones on that a kernel takes in the sense of [`ensure_sizes`].
 pub fn next_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> [usize; 3] {
-    let Some(operands) = kernel.signature.mapped().filter(|_| !matches!(kernel.signature, Signature::MappedParts(_)))
-    else {
-        return [m, n, k];
-    };
+    let Signature::Mapped(operands) = &kernel.signature else { return [m, n, k] };
     let whole = |element: ElementType, copied: &MappedOperand, length: &mut usize| {
         let panel = match copied.copied {
             CopiedBox::Lines { .. } | CopiedBox::Batched { .. } => 1,
@@ -136,6 +138,17 @@ pub fn next_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> [usize; 3] {
         whole(ElementType::F32, c, n);
     }
     sizes
+}
+
+/// Boxes that are said for elements of f32, of others, with as many bytes.
+fn as_many_bytes(copied: MappedOperand, element: ElementType) -> MappedOperand {
+    let wider = |width: u32| width * (ElementType::F32.bytes() / element.bytes()) as u32;
+    let copied_box = match copied.copied {
+        CopiedBox::Lines { width, lines } => CopiedBox::Lines { width: wider(width), lines },
+        CopiedBox::Batched { width, lines } => CopiedBox::Batched { width: wider(width), lines },
+        CopiedBox::Panels { width, lines, panels } => CopiedBox::Panels { width: wider(width), lines, panels },
+    };
+    MappedOperand { copied: copied_box, ..copied }
 }
 
 /// The tensor that a kernel sees in matrix `index` of a batch, or in as many from that on as a map is of, and its boxes.
@@ -189,6 +202,7 @@ fn tensor_element(element: ElementType) -> TensorElement {
     match element {
         ElementType::F32 => TensorElement::F32,
         ElementType::Bf16 => TensorElement::BF16,
+        ElementType::F16 => TensorElement::F16,
     }
 }
 

@@ -566,7 +566,7 @@ pub struct Operand<'a> {
     pub(super) place: Place<'a>,
     pub(super) element: ElementType,
     /// Memory that it is in; `None` for a list of no matrices.
-    memory: Option<Memory<'a>>,
+    pub(super) memory: Option<Memory<'a>>,
 }
 
 impl<'a> Operand<'a> {

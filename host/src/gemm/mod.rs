@@ -9,6 +9,7 @@
 //! | `matrix.rs` | matrices and batches in device memory |
 //! | `product.rs` | the call |
 //! | `launch.rs` | from a product to launches |
+//! | `packing.rs` | matrices written anew for kernels that can't take them as they lie |
 //! | `parts.rs` | products of f32 on tensor cores |
 //! | `mapped.rs` | matrices for kernels that copy them box by box |
 //! | `host.rs` | matrices in host memory |
@@ -25,6 +26,7 @@ mod host;
 mod launch;
 mod mapped;
 mod matrix;
+mod packing;
 mod parts;
 mod product;
 
@@ -38,7 +40,7 @@ use gpu_kernels::{Kernel, Precision};
 pub(crate) use self::blas::{BlasMatrix, BlasProduct};
 pub use self::{
     error::GemmError,
-    factors::{FactorBuffer, OtherPrecision, nearest, precision_of, rounded},
+    factors::{FactorBuffer, OtherPrecision, nearest, nearest_factor, precision_of, rounded},
     given::laid_out,
     host::{HostProduct, TimedProduct, Timing},
     mapped::{ensure_sizes, next_sizes},
@@ -160,9 +162,19 @@ impl Gemm {
         match (plan, precision) {
             (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
             (None, Precision::F32) => self.plan(problem),
-            (None, Precision::F32Parts) => on_tensor_cores().unwrap_or_else(|| self.plan(problem)),
-            (None, Precision::Bf16) => on_tensor_cores().unwrap_or(Plan::new(&gpu_kernels::tensor_cores::KERNEL)),
+            (None, Precision::Bf16) => on_tensor_cores().unwrap_or_else(|| self.plan_without_tensor_maps(problem)),
+            // In f32 it's exact enough for all others.
+            (None, Precision::F16 | Precision::Tf32 | Precision::F32Parts) => {
+                on_tensor_cores().unwrap_or_else(|| self.plan(problem))
+            }
         }
+    }
+
+    /// The plan for a product of bf16 that no tensor map is for: on tensor cores if it's all that the book's kernel can do, else in f32.
+    fn plan_without_tensor_maps(&self, problem: &Problem) -> Plan {
+        let kernel = &gpu_kernels::tensor_cores::KERNEL;
+        let runs = kernel.architecture.runs_on(self.device.machine().compute_capability);
+        if runs && problem.plain { Plan::new(kernel) } else { self.plan(problem) }
     }
 
     /// The plan for a product whose caller has none.

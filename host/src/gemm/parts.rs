@@ -16,11 +16,9 @@ use super::{
     Gemm, GemmError, Operand,
     launch::{Launcher, Manner, Multiplication, bytes_of},
     mapped::{Map, Mapper},
+    packing::ALIGNMENT,
 };
 use crate::device::{Argument, TensorMapLayout};
-
-/// What parts begin at multiples of, in bytes.
-const ALIGNMENT: u64 = 256;
 
 /// A factor's parts, and where they are in the workspace.
 struct Parts {
@@ -145,9 +143,6 @@ impl Gemm {
         let kernel = manner.kernel;
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
-        if k == 0 {
-            return self.launch_scaling(product, launcher);
-        }
         let no_launch = |kernel: &Kernel| GemmError::NoLaunch { m, n, k, kernel: kernel.name };
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(|| no_launch(kernel))?;
         let ieee_shape = (ieee::KERNEL.launch_shape)(m, n, k).ok_or_else(|| no_launch(&ieee::KERNEL))?;
@@ -172,7 +167,7 @@ impl Gemm {
             let calls =
                 [a_parts.call(&a, index, workspace, correction), b_parts.call(&b.transposed(), index, workspace, 1.0)];
             let of_splitting = launch_shape(calls[0].blocks + calls[1].blocks, THREADS);
-            let mapper = Mapper { device: self.device(), kernel: kernel.name, operands, product, at_once: 1 };
+            let mapper = Mapper { device: self.device(), kernel, operands, product, at_once: 1 };
             let output = mapper.output_if_mappable(index)?;
             let call =
                 TensorCall { k: a_parts.along_k() as u32, ..product.tensor_call(manner, index, output.is_some()) };

@@ -1,6 +1,6 @@
 //! The call for matrices in device memory.
 
-use gpu_kernels::Precision;
+use gpu_kernels::{Precision, launch::ElementType};
 
 use super::{
     Gemm, GemmError, Operand, Output,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     device::{DeviceBuffer, Stream},
-    plan::Plan,
+    plan::{Plan, Problem},
 };
 
 /// A product that isn't computed yet: C = alpha A B + beta C, without C. [`Gemm::product`] makes it.
@@ -83,8 +83,8 @@ impl<'a> Product<'a> {
     }
 
     /// What it's computed in, if A and B have the elements for it: for f32, [`F32`](Precision::F32) if not said, or
-    /// [`F32Parts`](Precision::F32Parts), which is as exact and several times as fast where there are tensor cores for it. (Where there are
-    /// none, or they don't pay, it's computed in f32.)
+    /// [`F32Parts`](Precision::F32Parts), which is as exact and several times as fast where there are tensor cores for it, or
+    /// [`Tf32`](Precision::Tf32), which rounds A and B to 11 bits. (Where there are no tensor cores for it, or they don't pay, it's computed in f32.)
     pub fn precision(self, precision: Precision) -> Product<'a> {
         Product { precision: Some(precision), ..self }
     }
@@ -111,14 +111,20 @@ impl<'a> Product<'a> {
     ///
     /// [`GemmError::InnerSizesDiffer`], [`GemmError::FactorBatches`].
     pub fn workspace_bytes(&self) -> Result<u64, GemmError> {
-        let (m, n, k, count) = (self.a.rows, self.b.columns, self.k()?, self.count()?);
+        let (k, count) = (self.k()?, self.count()?);
         let bytes = |a: &Operand<'_>, b: &Operand<'_>| {
             let problem = launch::problem(a, b, None, k, count, (self.alpha, self.beta));
-            let plan = self.gemm.plan_or(self.plan, &problem, self.computed_in());
-            self.gemm.workspace_elements(&Manner::from(&plan), m, n, k, count) * size_of::<f32>() as u128
+            // C may turn out to be none that kernels of the book could write.
+            let problems = [problem, Problem { plain: false, ..problem }];
+            let bytes = problems.map(|problem| {
+                let plan = self.gemm.plan_or(self.plan, &problem, self.computed_in());
+                let c_may_be_half = a.element != ElementType::F32;
+                self.gemm.workspace_bytes(&Manner::from(&plan), &problem, a.element, c_may_be_half)
+            });
+            bytes[0].max(bytes[1])
         };
         let most = bytes(&self.a, &self.b).max(bytes(&self.b.transposed(), &self.a.transposed()));
-        Ok(u64::try_from(most).unwrap_or(u64::MAX))
+        Ok(u64::try_from(most.next_multiple_of(size_of::<f32>() as u128)).unwrap_or(u64::MAX))
     }
 
     /// The precision that A and B are computed in: the caller's, if it has such factors.

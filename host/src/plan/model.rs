@@ -151,8 +151,13 @@ fn seconds_of(
         time += cost.tile + steps * step * (rest / room).max(cost.alone);
     }
     let memory = 4.0 * (m * k + k * n + m * n) * batch / MEMORY_SPEED;
-    let adding = if splits > 1 { ADDING + 4.0 * sums / SUMS_SPEED } else { 0.0 };
+    let adding = if splits > 1 { adding(sums) } else { 0.0 };
     Some((LAUNCH + time.max(memory) + adding) * 1e-6)
+}
+
+/// The microseconds that it takes to add up the sums of splits, so many in all.
+pub(super) fn adding(sums: f64) -> f64 {
+    ADDING + 4.0 * sums / SUMS_SPEED
 }
 
 #[cfg(test)]

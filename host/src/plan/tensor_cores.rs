@@ -4,20 +4,24 @@
 //! multiprocessor with the most tiles:
 //!
 //! ```text
-//!   seconds = LAUNCH + rounds * (tile + steps * step)      rounds = tiles / multiprocessors, rounded up
+//!   seconds = rounds * (tile + steps * step)      rounds = tiles / multiprocessors, rounded up
 //! ```
 //!
-//! with a step of 64 along k. The constants of each width are those of an H200, with matrices of random numbers.
+//! with a step of 64 along k (of tf32, 32). Where C has few tiles, K is split, and each split has tiles of its own; then the sums of all splits are added
+//! up. The constants of each width are those of an H200, with matrices of random numbers.
 
 use gpu_kernels::Precision;
 use hopper_kernels::{FAMILIES, Family};
 
-use super::{Plan, Problem};
+use super::{Plan, Problem, model};
 use crate::device::Machine;
 
-/// What a family's tile costs, in microseconds.
+/// What a tile costs, in microseconds.
 struct Cost {
-    family: &'static str,
+    /// Its columns.
+    columns: u32,
+    /// Of parts, how much along k is summed up at a time, in units of 64; else 0.
+    pairs: u32,
     /// Storing it, and the beginning of the next one.
     tile: f64,
     /// A step along k.
@@ -25,49 +29,90 @@ struct Cost {
 }
 
 const COSTS: [Cost; 7] = [
-    Cost { family: "128x256_bf16", tile: 2.0, step: 0.80 },
-    Cost { family: "128x128_bf16", tile: 1.2, step: 0.415 },
-    Cost { family: "128x64_bf16", tile: 0.8, step: 0.25 },
-    Cost { family: "128x192_fp32-tc", tile: 2.0, step: 1.68 },
-    Cost { family: "128x128_fp32-tc_128", tile: 1.5, step: 1.10 },
-    Cost { family: "128x128_fp32-tc", tile: 1.5, step: 1.25 },
-    Cost { family: "128x64_fp32-tc", tile: 1.0, step: 0.76 },
+    Cost { columns: 256, pairs: 0, tile: 2.0, step: 0.80 },
+    Cost { columns: 128, pairs: 0, tile: 1.2, step: 0.415 },
+    Cost { columns: 64, pairs: 0, tile: 0.8, step: 0.25 },
+    Cost { columns: 192, pairs: 1, tile: 2.0, step: 1.68 },
+    Cost { columns: 128, pairs: 2, tile: 1.5, step: 1.10 },
+    Cost { columns: 128, pairs: 1, tile: 1.5, step: 1.25 },
+    Cost { columns: 64, pairs: 1, tile: 1.0, step: 0.76 },
 ];
+
+/// The launches of a product in parts besides the multiplication: of nothing suspect, of splitting, and of what mostly does nothing.
+const LAUNCHES_OF_PARTS: f64 = 5.5;
+/// Splitting a number, in microseconds.
+const SPLITTING: f64 = 2.4e-6;
 
 /// The least inner dimension for parts: a short sum of them errs more than one of f32, and isn't faster.
 const LEAST_K_OF_PARTS: usize = 64;
 /// The largest sizes of a product in parts, which are counted twice along k with 32 bits.
 const LARGEST_OF_PARTS: usize = 1 << 28;
+/// The largest sizes of others.
+const LARGEST: usize = 1 << 30;
+
+/// Parts that K may be cut into.
+const SPLITS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64];
 
 /// Rows of tiles in a group: what a group of them reads of A and B fits into the L2 cache.
 const GROUP: u32 = 8;
 
 /// The plan for a product in a precision when its caller has none; `None` if there is no production kernel for it on tensor cores, which is so if the GPU
-/// is no Hopper, if tensor maps can't describe A and B, or if f32 in parts wouldn't pay.
+/// is no Hopper, or if f32 in parts wouldn't pay.
 pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option<Plan> {
     let Problem { m, n, k, a, b, .. } = *problem;
     let in_parts = precision == Precision::F32Parts;
-    let can =
-        if in_parts { k >= LEAST_K_OF_PARTS && m.max(n).max(k) <= LARGEST_OF_PARTS } else { a.aligned && b.aligned };
-    if machine.compute_capability != (9, 0) || !can {
+    let largest = if in_parts { LARGEST_OF_PARTS } else { LARGEST };
+    if machine.compute_capability != (9, 0) || m.max(n).max(k) > largest || (in_parts && k < LEAST_K_OF_PARTS) {
         return None;
     }
     // Sums of twice the length are for products whose sums are long in f32 too, because C has too many tiles for K to be split.
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
     let are_long = tiles >= u64::from(machine.multiprocessors) && k >= 1024;
-    let suits = |family: &&Family| family.precision == precision && (family.pairs < 2 || are_long);
-    let seconds = |family: &&Family| seconds(family, problem, machine);
-    let best = FAMILIES.iter().filter(suits).min_by(|one, other| seconds(one).total_cmp(&seconds(other)))?;
-    Some(Plan { kernel: best.kernel(a.by_columns, !b.by_columns), splits: 1, group: GROUP })
+    let families = FAMILIES.iter().filter(|family| family.precision == precision && (family.pairs < 2 || are_long));
+    let plans = families.flat_map(|family| {
+        let kernel = family.kernel(a.by_columns, !b.by_columns);
+        SPLITS.into_iter().filter_map(move |splits| {
+            Some((Plan { kernel, splits, group: GROUP }, seconds(family, splits, problem, machine)?))
+        })
+    });
+    let (plan, seconds) = plans.min_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    let in_f32 =
+        || model::all(problem, machine, model::GROUP).map(|(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
+    (!in_parts || seconds < in_f32()).then_some(plan)
 }
 
-/// The seconds that a product takes with a family's tile, but for launches and parts.
-fn seconds(family: &Family, problem: &Problem, machine: Machine) -> f64 {
-    let cost = COSTS.iter().find(|cost| cost.family == family.name).expect("every family has its cost");
+/// The seconds that a product takes with a family's tile; `None` for splits that make no sense.
+fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) -> Option<f64> {
+    let Problem { m, n, k, batch, .. } = *problem;
+    let of_family = |cost: &&Cost| (cost.columns, cost.pairs) == (family.tile.n, family.pairs);
+    let cost = COSTS.iter().find(of_family).expect("every family has its cost");
+    let multiprocessors = f64::from(machine.multiprocessors.max(1));
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
-    let tiles_of_c = tiles(problem.m, family.tile.m) * tiles(problem.n, family.tile.n) * problem.batch as f64;
-    let rounds = (tiles_of_c / f64::from(machine.multiprocessors.max(1))).ceil();
-    1e-6 * rounds * (cost.tile + tiles(problem.k, family.tile.k) * cost.step)
+    let in_parts = family.pairs > 0;
+    // Batches in parts are computed one by one.
+    let (at_once, times) = if in_parts { (1.0, batch as f64) } else { (batch as f64, 1.0) };
+    let (all_steps, parts) = (tiles(k, family.tile.k).max(1.0), f64::from(splits));
+    let steps = (all_steps / parts).ceil();
+    let tiles_of_c = tiles(m, family.tile.m) * tiles(n, family.tile.n) * at_once;
+    let sums = parts * m as f64 * n as f64 * at_once;
+    if splits > 1
+        && (in_parts
+            || (all_steps / steps).ceil() != parts
+            || steps < 4.0
+            || tiles_of_c * parts > 2.0 * multiprocessors
+            || sums > model::MOST_SUMS as f64)
+    {
+        return None;
+    }
+    let rounds = (tiles_of_c * parts / multiprocessors).ceil();
+    let mut time = rounds * (cost.tile + steps * cost.step);
+    if splits > 1 {
+        time += model::adding(sums);
+    }
+    if in_parts {
+        time += LAUNCHES_OF_PARTS + SPLITTING * k as f64 * (m as f64 + n as f64);
+    }
+    Some(1e-6 * time * times)
 }
 
 #[cfg(test)]
@@ -80,6 +125,21 @@ mod tests {
 
     fn chosen(problem: Problem) -> &'static str {
         plan(&problem, H200, Precision::Bf16).unwrap().kernel.name
+    }
+
+    #[test]
+    fn every_family_has_its_cost() {
+        for family in FAMILIES {
+            assert!(seconds(family, 1, &square(512), H200).is_some_and(|seconds| seconds > 0.0), "{}", family.name);
+        }
+    }
+
+    #[test]
+    fn a_small_c_with_a_long_k_is_split_and_one_that_fills_the_gpu_is_not() {
+        let splits = |problem: Problem| plan(&problem, H200, Precision::F16).unwrap().splits;
+        assert!(splits(Problem { m: 128, n: 256, ..square(16384) }) >= 16);
+        assert_eq!(splits(square(4096)), 1);
+        assert_eq!(splits(Problem { m: 128, n: 128, ..square(64) }), 1);
     }
 
     fn square(size: usize) -> Problem {
@@ -101,12 +161,11 @@ mod tests {
     }
 
     #[test]
-    fn matrices_that_have_no_tensor_map_and_other_gpus_have_no_plan() {
+    fn every_layout_has_a_plan_and_other_gpus_have_none() {
         let unaligned = Problem { a: Layout { aligned: false, ..ROWS }, ..square(8192) };
-        assert!(plan(&unaligned, H200, Precision::Bf16).is_none());
-        assert!(plan(&unaligned, H200, Precision::F32Parts).is_some());
         let a100 = Machine { multiprocessors: 108, compute_capability: (8, 0) };
-        for precision in [Precision::Bf16, Precision::F32Parts] {
+        for precision in [Precision::Bf16, Precision::F16, Precision::Tf32, Precision::F32Parts] {
+            assert!(plan(&unaligned, H200, precision).is_some_and(|plan| plan.kernel.precision == precision));
             assert!(plan(&square(8192), a100, precision).is_none());
         }
     }
@@ -115,7 +174,9 @@ mod tests {
     fn parts_are_summed_up_for_longer_where_c_has_many_tiles_and_not_at_all_for_short_sums() {
         let of = |problem: Problem| plan(&problem, H200, Precision::F32Parts).map(|plan| plan.kernel.name);
         assert!(of(square(4096)).unwrap().starts_with("tensor_128x128_parts_128"));
-        assert!(of(Problem { n: 512, m: 512, ..square(65536) }).unwrap().starts_with("tensor_128x64_parts"));
+        assert!(of(Problem { n: 1024, m: 1024, ..square(65536) }).unwrap().starts_with("tensor_128x64_parts"));
+        // A product that is small is faster in f32.
+        assert_eq!(of(Problem { m: 64, n: 64, ..square(256) }), None);
         assert_eq!(of(Problem { k: 63, ..square(4096) }), None);
         assert_eq!(of(Problem { k: LARGEST_OF_PARTS + 1, ..square(4096) }), None);
     }

@@ -24,7 +24,7 @@ use crate::decode::program::*;
 use crate::error::{AccessKind, BulkCopyProblem, LaunchErrorKind, MemorySpace, Nearest};
 use crate::memory::{POISON, load, store};
 use crate::observe::{self, BulkPiece, MbarrierEvent, Place, Watch};
-use crate::tensor_map::{self, Swizzle, TENSOR_MAP_BYTES, Tensor};
+use crate::tensor_map::{self, Swizzle, TENSOR_MAP_BYTES, Tensor, TensorElement};
 
 /// Bytes that a swizzle keeps together; a copy of bytes moves multiples of it, and its addresses are some.
 const CHUNK: u32 = 16;
@@ -66,6 +66,8 @@ struct Transfer {
     /// All bytes in shared memory, those outside of the tensor included.
     bytes: u32,
     swizzle: Swizzle,
+    /// Whether numbers of f32 are rounded to tf32 on their way into shared memory.
+    rounds: bool,
     runs: Vec<Run>,
     /// Shared memory doesn't have the bytes: nothing moves.
     lost: bool,
@@ -178,6 +180,9 @@ impl Transfer {
                         std::ptr::write_bytes(to, POISON, bytes as usize);
                     } else {
                         move_bytes(run.host.wrapping_add(done as usize), to, bytes);
+                        if self.rounds {
+                            round_to_tf32(to, bytes);
+                        }
                     }
                 }
             }
@@ -211,6 +216,25 @@ impl Transfer {
                 unsafe { move_bytes(data[start..].as_ptr().cast_mut(), run.host, run.bytes) };
             }
             start += run.bytes as usize;
+        }
+    }
+}
+
+/// Rounds numbers of f32 to the nearest with 11 bits of significand, halfway to even. (Which of the two nearest it is halfway isn't said by
+/// NVIDIA; an H200 does this.)
+///
+/// # Safety
+/// As for [`move_bytes`], for the bytes at `at`, which is a multiple of 4, as is their number.
+unsafe fn round_to_tf32(at: *mut u8, bytes: u32) {
+    const CUT: u32 = 13;
+    for word in (0..bytes as usize).step_by(4).map(|offset| at.wrapping_add(offset)) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            let bits = load::<4>(word) as u32;
+            if f32::from_bits(bits).is_finite() {
+                let half = (1 << (CUT - 1)) - 1 + (bits >> CUT & 1);
+                store::<4>(word, u64::from((bits + half) >> CUT << CUT));
+            }
         }
     }
 }
@@ -292,6 +316,7 @@ impl<W: Watch> Executor<'_, W> {
         let misaligned = |executor: &Self, what: &'static str, address: u64, alignment: u64| {
             wrong(executor, BulkCopyProblem::Misaligned { what, address, alignment })
         };
+        let mut rounds = false;
         let (mut runs, bytes, swizzle, alignment) = match copy.extent {
             BulkExtent::Bytes(row) => {
                 // SAFETY: the decoder allocated the row.
@@ -312,6 +337,7 @@ impl<W: Watch> Executor<'_, W> {
                 let Some(tensor) = self.tensor_at(global) else {
                     return Err(wrong(self, BulkCopyProblem::NoTensorMap { address: global }));
                 };
+                rounds = tensor.element == TensorElement::TF32;
                 let rows = &self.launch.program.lists[list_range(coordinates, dimensions)];
                 if rows.len() != tensor.dimensions {
                     let (coordinates, dimensions) = (rows.len(), tensor.dimensions);
@@ -376,6 +402,7 @@ impl<W: Watch> Executor<'_, W> {
             shared: if lost { 0 } else { shared as u32 },
             bytes,
             swizzle,
+            rounds,
             runs,
             lost,
             pieces: Vec::new(),

@@ -90,6 +90,7 @@ fn data_type(element: TensorElement) -> Option<c_uint> {
         TensorElement::F16 => Some(6),
         TensorElement::F32 => Some(7),
         TensorElement::BF16 => Some(9),
+        TensorElement::TF32 => Some(11),
         _ => None,
     }
 }

@@ -81,7 +81,7 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
         lines(report.counts.iter().map(|row| {
             let share = match report.machine.precision {
                 Precision::F32 => row.fma_share,
-                Precision::Bf16 | Precision::F32Parts => row.mma_share,
+                _ => row.mma_share,
             };
             (row.contender.as_str(), places.of(row.shape), Some(100.0 * share))
         }))
@@ -105,9 +105,7 @@ fn draw(text: &mut String, report: &BenchReport, language: Language) -> Result<(
     let speed = if report.machine.simulated {
         match report.machine.precision {
             Precision::F32 => language.choose("fused multiply-adds, % of instructions", "融合乘加占指令的百分比"),
-            Precision::Bf16 | Precision::F32Parts => {
-                language.choose("products of tensor cores, % of instructions", "mma 占指令的百分比")
-            }
+            _ => language.choose("products of tensor cores, % of instructions", "mma 占指令的百分比"),
         }
     } else {
         "TFLOP/s"

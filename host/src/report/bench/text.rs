@@ -48,6 +48,13 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
             language
                 .choose("A and B are rounded to bf16; sums and C are of f32.", "A、B 舍入为 bf16；累加与 C 为 f32。"),
         ),
+        Precision::F16 => Some(
+            language.choose("A and B are rounded to f16; sums and C are of f32.", "A、B 舍入为 f16；累加与 C 为 f32。"),
+        ),
+        Precision::Tf32 => Some(language.choose(
+            "A and B are of f32, rounded to the 11 bits of tf32; sums and C are of f32.",
+            "A、B 为舍入到 tf32（11 位尾数）的 f32；累加与 C 为 f32。",
+        )),
     };
     if machine.simulated {
         let counted = match language {
@@ -91,11 +98,24 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
         (Precision::F32 | Precision::F32Parts, Language::Zh) => {
             format!("cuBLAS 为 {description}，使用默认数学模式，即不带 TF32 的 f32。")
         }
-        (Precision::Bf16, Language::En) => {
-            format!("cuBLAS is {description}, asked by cublasGemmEx for factors of bf16, sums and C of f32.")
+        (Precision::Tf32, Language::En) => {
+            format!("cuBLAS is {description}, asked by cublasGemmEx for tf32: factors, sums and C of f32.")
         }
-        (Precision::Bf16, Language::Zh) => {
-            format!("cuBLAS 为 {description}，调用 cublasGemmEx：A、B 为 bf16，累加与 C 为 f32。")
+        (Precision::Tf32, Language::Zh) => {
+            format!("cuBLAS 为 {description}，调用 cublasGemmEx 的 tf32：A、B、累加与 C 为 f32。")
+        }
+        (precision @ (Precision::Bf16 | Precision::F16), language) => {
+            let factors = precision.name();
+            match language {
+                Language::En => {
+                    format!(
+                        "cuBLAS is {description}, asked by cublasGemmEx for factors of {factors}, sums and C of f32."
+                    )
+                }
+                Language::Zh => {
+                    format!("cuBLAS 为 {description}，调用 cublasGemmEx：A、B 为 {factors}，累加与 C 为 f32。")
+                }
+            }
         }
     }));
     lines.extend(machine.no_cublas.iter().map(|reason| match language {
@@ -190,14 +210,14 @@ fn times_legend(report: &BenchReport, language: Language) -> Vec<&'static str> {
         (Precision::F32, Language::Zh) => {
             "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部运算单元在负载频率下的算力。"
         }
-        (Precision::Bf16 | Precision::F32Parts, Language::En) => {
+        (_, Language::En) => {
             "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all tensor cores do at the clock under load."
         }
-        (Precision::Bf16 | Precision::F32Parts, Language::Zh) => {
+        (_, Language::Zh) => {
             "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部张量核心在负载频率下的算力。"
         }
     }];
-    if report.machine.precision == Precision::Bf16 && report.machine.multiply_adds_per_clock.is_none() {
+    if report.machine.precision.on_tensor_cores() && report.machine.multiply_adds_per_clock.is_none() {
         lines.push(language.choose(
             "It isn't known how fast the tensor cores of this GPU are, so that there are no shares of the peak.",
             "该 GPU 张量核心的算力未知，因此没有峰值占比。",
@@ -257,7 +277,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
     let rows = report.counts.iter().map(|row| {
         let (multiply_adds, share) = match precision {
             Precision::F32 => (row.fma, row.fma_share),
-            Precision::Bf16 | Precision::F32Parts => (row.mma_multiply_adds, row.mma_share),
+            _ => (row.mma_multiply_adds, row.mma_share),
         };
         let name = match row.contender == Contender::CHOSEN {
             true => format!("{} ({})", row.contender, row.kernel),
@@ -285,7 +305,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
 fn multiplying(precision: Precision) -> &'static str {
     match precision {
         Precision::F32 => "fma",
-        Precision::Bf16 | Precision::F32Parts => "mma",
+        _ => "mma",
     }
 }
 
@@ -295,7 +315,7 @@ fn counts_legend(report: &BenchReport, language: Language) -> String {
             "fma: fused multiply-adds of all threads, and their share of the instructions",
             "fma：所有线程的融合乘加次数及其占指令",
         ),
-        Precision::Bf16 | Precision::F32Parts => language.choose(
+        _ => language.choose(
             "mma: multiply-adds of tensor cores, and the share of their products among the instructions",
             "mma：张量核心的乘加次数，及其 mma 指令占全部指令",
         ),

@@ -284,9 +284,7 @@ impl ExplainReport {
             (counted(total.warp_fma), counted(total.warp_mma), counted(total.mma_multiply_adds));
         let (multiplying, share) = match self.precision {
             Precision::F32 => (text::Multiplying::Fma { count: &fma }, ratios.fma_share),
-            Precision::Bf16 | Precision::F32Parts => {
-                (text::Multiplying::Mma { count: &mma, multiply_adds: &multiply_adds }, ratios.mma_share)
-            }
+            _ => (text::Multiplying::Mma { count: &mma, multiply_adds: &multiply_adds }, ratios.mma_share),
         };
         let mut facts = vec![
             (labels.kernel, format!("{}: {}", self.kernel, self.title)),

@@ -153,6 +153,10 @@ pub fn product([m, n, k]: [usize; 3], precision: Precision, grid: &str, block: &
     let elements = match precision {
         Precision::F32 | Precision::F32Parts => "f32",
         Precision::Bf16 => language.choose("A and B of bf16, C of f32", "A、B 为 bf16，C 为 f32"),
+        Precision::F16 => language.choose("A and B of f16, C of f32", "A、B 为 f16，C 为 f32"),
+        Precision::Tf32 => {
+            language.choose("A and B of f32 rounded to tf32, C of f32", "A、B 为舍入到 tf32 的 f32，C 为 f32")
+        }
     };
     let shapes = format!("C ({m} x {n}) = A ({m} x {k}) B ({k} x {n}), {elements}");
     match language {
@@ -180,6 +184,8 @@ pub fn gpu(
     let arithmetic = match precision {
         Precision::F32 => "f32",
         Precision::Bf16 => language.choose("bf16 on tensor cores", "张量核心 bf16"),
+        Precision::F16 => language.choose("f16 on tensor cores", "张量核心 f16"),
+        Precision::Tf32 => language.choose("tf32 on tensor cores", "张量核心 tf32"),
         Precision::F32Parts => language.choose("f32 in parts on tensor cores", "张量核心上拆分的 f32"),
     };
     match language {
