@@ -339,6 +339,10 @@ pub struct BenchArguments {
     #[arg(long, value_name = "PRECISION", value_parser = precision)]
     pub precision: Option<Precision>,
 
+    /// C has the elements of A and B, bf16 or f16, instead of f32.
+    #[arg(long)]
+    pub half_c: bool,
+
     /// Rounds in which everybody has a turn; the median counts.
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u16,

@@ -7,7 +7,7 @@ use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Regist
 use kernel_common::operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle};
 use kernel_common::tensor_maps::TensorMap;
 use kernel_common::warpgroups::*;
-use kernel_common::{entry_facts, parameter_address, vectors};
+use kernel_common::{entry_facts, parameter_address};
 
 use crate::pipelined::{product, Maps};
 use crate::shape::{Shape, ROWS, THREADS};
@@ -81,7 +81,7 @@ macro_rules! entry {
                 a_scales: 0,
                 b_scales: 0,
             };
-            product::<Own>(maps, &call);
+            product::<Own>(maps, &call, 0);
         }
     };
     (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
@@ -102,9 +102,6 @@ macro_rules! entry {
             suspect: u64,
         ) {
             own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
-            if vectors::load_global_word(suspect).to_bits() != 0 {
-                return;
-            }
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -112,7 +109,7 @@ macro_rules! entry {
                 a_scales: parameter_address!($entry, 3),
                 b_scales: parameter_address!($entry, 4),
             };
-            product::<Own>(maps, &call);
+            product::<Own>(maps, &call, suspect);
         }
     };
 }

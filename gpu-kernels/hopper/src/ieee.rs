@@ -5,7 +5,7 @@
 
 use cuda_std::*;
 use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
-use kernel_common::{entry_facts, vectors, Call};
+use kernel_common::{entry_facts, grids, vectors, Call};
 
 /// Rows and columns of a tile of C.
 const TILE: usize = 128;
@@ -45,6 +45,8 @@ entry_facts!(ieee_where_suspect, KERNEL);
 /// The call must describe matrices that the GPU can reach, and the launch have the shape that [`KERNEL`] says. `suspect` must point to 4 bytes.
 #[kernel]
 pub unsafe fn ieee_where_suspect(call: Call, suspect: u64) {
+    grids::let_the_next_grid_begin();
+    grids::wait_for_the_grid_before();
     if vectors::load_global_word(suspect).to_bits() == 0 {
         return;
     }

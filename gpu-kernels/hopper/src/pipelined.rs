@@ -6,9 +6,9 @@
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
-use kernel_common::vectors::dynamic_shared_memory;
+use kernel_common::vectors::{self, dynamic_shared_memory};
 use kernel_common::warpgroups::{self, Product};
-use kernel_common::{barriers, tensor_maps};
+use kernel_common::{barriers, grids, tensor_maps};
 
 use crate::output;
 use crate::parts;
@@ -172,14 +172,15 @@ impl Ring {
     }
 }
 
-/// The body of every kernel.
+/// The body of every kernel. Of factors in parts it does nothing if there isn't 0 at `suspect`; for others that's nothing.
 ///
 /// # Safety
 ///
 /// The maps and the call must describe matrices in memory that the GPU can reach, with the boxes that [`Maps`] says, and the launch must have
 /// [`THREADS`](crate::shape::THREADS) threads a block, along x as blocks, and [`Shape::SHARED_BYTES`] of dynamic shared memory.
 #[inline(always)]
-pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall) {
+pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
+    grids::let_the_next_grid_begin();
     let ring = Ring::new::<S>();
     let thread = thread::thread_idx_x();
     if thread == 0 {
@@ -193,6 +194,10 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall) {
         barriers::show_to_copies();
     }
     thread::sync_threads();
+    grids::wait_for_the_grid_before();
+    if S::PARTS && vectors::load_global_word(suspect).to_bits() != 0 {
+        return;
+    }
     let tiles = Tiles::new::<S>(call);
     // The same for all lanes of a warp, which the assembler can't know.
     let warpgroup = warp_uniform(thread / WARPGROUP as u32);

@@ -22,7 +22,7 @@
 
 use cuda_std::*;
 use kernel_common::launch::{Architecture, Kernel, Precision, Registers, Signature, Tile};
-use kernel_common::{entry_facts, vectors};
+use kernel_common::{entry_facts, grids, vectors};
 
 /// The most numbers of a block.
 pub const BLOCK: u32 = 128;
@@ -79,6 +79,8 @@ pub struct SplitCall {
 /// The calls must describe memory that the GPU can reach, with room for the parts and the scales; a launch has [`THREADS`] threads a block.
 #[kernel]
 pub unsafe fn split(a: SplitCall, b: SplitCall, suspect: u64) {
+    grids::let_the_next_grid_begin();
+    grids::wait_for_the_grid_before();
     let block = thread::block_idx_x();
     if block < a.blocks {
         split_part(&a, block, suspect);
@@ -94,6 +96,8 @@ pub unsafe fn split(a: SplitCall, b: SplitCall, suspect: u64) {
 /// `suspect` must point to 4 bytes.
 #[kernel]
 pub unsafe fn nothing_suspect(suspect: u64) {
+    grids::let_the_next_grid_begin();
+    grids::wait_for_the_grid_before();
     vectors::store_global_word(suspect, 0.0);
 }
 

@@ -54,7 +54,7 @@ impl Check {
 impl Samples {
     /// Chooses elements of a problem's C and computes what they should be.
     pub fn new(problem: &Problem, inputs: &Inputs, seed: u64) -> Samples {
-        let Problem { m, n, k, op_a, op_b, batch, precision } = *problem;
+        let Problem { m, n, k, op_a, op_b, batch, precision, .. } = *problem;
         let budget = CHECKED_MULTIPLY_ADDS / (k as u128 * batch as u128).max(1);
         let (row_count, column_count) = grid(m, n, budget);
         let mut generator = ChaCha12Rng::seed_from_u64(seed);
@@ -64,7 +64,7 @@ impl Samples {
             let a = matrix(&inputs.a[index * m * k..][..m * k], op_a, m, k).select(Axis(0), &rows);
             let b = matrix(&inputs.b[index * k * n..][..k * n], op_b, k, n).select(Axis(1), &columns);
             let [a, b] = [a, b].map(|matrix| matrix.as_standard_layout().into_owned());
-            verify::reference_in(verify::order_of_random(precision, k), a.view(), b.view())
+            verify::reference_in(verify::order_of_random(precision, k), a.view(), b.view()).rounded_to(problem.output())
         };
         let references = (0..batch).map(reference).collect();
         Samples { rows, columns, references }

@@ -229,9 +229,9 @@ impl Hands<'_> {
                 let [a, b] = problem.layouts();
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
                 let suits = match kernel.signature {
-                    Signature::Plain => problem.is_plain(),
+                    Signature::Plain => problem.is_plain() && !problem.half_c,
                     Signature::Call => true,
-                    Signature::Mapped(_) => problem.batch == 1 && is_mappable(kernel, problem),
+                    Signature::Mapped(_) => problem.batch == 1 && !problem.half_c && is_mappable(kernel, problem),
                     Signature::MappedCall(_) | Signature::MappedParts(_) => is_mappable(kernel, problem),
                 };
                 suits && self.launches(kernel, problem)

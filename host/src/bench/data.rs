@@ -10,10 +10,8 @@ use super::{
     problem::{Operation, Problem},
 };
 use crate::{
-    device::{Device, DeviceBuffer},
-    gemm::{
-        DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, FactorBuffer, GemmError, Operand, Output, nearest_factor,
-    },
+    device::Device,
+    gemm::{DeviceMatrix, FactorBuffer, GemmError, Operand, Output, nearest_factor},
     matrix,
 };
 
@@ -82,7 +80,7 @@ pub struct Buffers {
     problem: Problem,
     a: FactorBuffer,
     b: FactorBuffer,
-    c: DeviceBuffer<f32>,
+    c: FactorBuffer,
     /// Elements from a copy of A, B, C to the next.
     strides: [usize; 3],
     /// Elements of C in a copy.
@@ -98,7 +96,7 @@ pub struct Copy<'a> {
     problem: Problem,
     a: (&'a FactorBuffer, usize),
     b: (&'a FactorBuffer, usize),
-    c: (&'a mut DeviceBuffer<f32>, usize),
+    c: (&'a mut FactorBuffer, usize),
 }
 
 impl Copy<'_> {
@@ -111,8 +109,8 @@ impl Copy<'_> {
         let Problem { m, n, k, op_a, op_b, batch, .. } = self.problem;
         let (c, offset) = (&mut *self.c.0, self.c.1);
         let c = match batch {
-            1 => DeviceMatrixMut::new(c, offset, m, n)?.into(),
-            _ => DeviceMatricesMut::new(c, offset, batch, m, n)?.into(),
+            1 => c.matrix_mut_at(offset, m, n)?.into(),
+            _ => c.batch_mut_at(offset, batch, m, n)?.into(),
         };
         Ok((operand(self.a, batch, op_a, m, k)?, operand(self.b, batch, op_b, k, n)?, c))
     }
@@ -124,7 +122,7 @@ impl Copy<'_> {
     /// As [`views`](Copy::views).
     pub fn single(&self) -> Result<[DeviceMatrix<'_>; 3], GemmError> {
         let Problem { m, n, k, op_a, op_b, .. } = self.problem;
-        Ok([matrix(self.a, op_a, m, k)?, matrix(self.b, op_b, k, n)?, DeviceMatrix::new(self.c.0, self.c.1, m, n)?])
+        Ok([matrix(self.a, op_a, m, k)?, matrix(self.b, op_b, k, n)?, self.c.0.matrix_at(self.c.1, m, n)?])
     }
 }
 
@@ -179,13 +177,13 @@ impl Buffers {
             all.chunks_exact_mut(stride as usize).for_each(|copy| copy[..numbers.len()].copy_from_slice(numbers));
             Ok(FactorBuffer::upload(device, factors, &all)?)
         };
-        let strides = [stride(a, factors), stride(b, factors), stride(c, ElementType::F32)];
+        let strides = [stride(a, factors), stride(b, factors), stride(c, problem.output())];
         let poison = filled(problem, strides[2] * copies as u128, f32::NAN)?;
         Ok(Buffers {
             problem: *problem,
             a: upload(&inputs.a)?,
             b: upload(&inputs.b)?,
-            c: device.allocate(poison.len())?,
+            c: FactorBuffer::upload(device, problem.output(), &poison)?,
             strides: strides.map(|stride| stride as usize),
             c_elements: c as usize,
             copies,

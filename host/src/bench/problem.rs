@@ -52,15 +52,17 @@ pub struct Problem {
     pub op_b: Operation,
     /// How many products.
     pub batch: usize,
-    /// The precision: of what A and B consist. C is of f32.
+    /// The precision: of what A and B consist.
     pub precision: Precision,
+    /// Whether C has the elements of A and B, which have 16 bits, instead of f32.
+    pub half_c: bool,
 }
 
 impl Problem {
     /// One product of matrices of f32 as they are stored.
     pub fn new(m: usize, n: usize, k: usize) -> Problem {
         let as_stored = Operation::AsStored;
-        Problem { m, n, k, op_a: as_stored, op_b: as_stored, batch: 1, precision: Precision::F32 }
+        Problem { m, n, k, op_a: as_stored, op_b: as_stored, batch: 1, precision: Precision::F32, half_c: false }
     }
 
     /// A product of square matrices.
@@ -71,6 +73,11 @@ impl Problem {
     /// The same in another precision.
     pub fn of(self, precision: Precision) -> Problem {
         Problem { precision, ..self }
+    }
+
+    /// The elements of C.
+    pub fn output(&self) -> ElementType {
+        if self.half_c { self.precision.factors() } else { ElementType::F32 }
     }
 
     /// Whether it is one product of matrices as they are stored, which every kernel of the book can do.
@@ -116,7 +123,7 @@ impl Problem {
     /// Bytes of A, B and C in device memory.
     pub fn bytes(&self) -> u128 {
         let factors = self.precision.factors();
-        self.bytes_of([factors, factors, ElementType::F32])
+        self.bytes_of([factors, factors, self.output()])
     }
 
     /// Bytes of A, B and C in host memory, where all are of f32.

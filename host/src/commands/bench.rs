@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{anyhow, ensure};
-use gpu_kernels::Precision;
+use gpu_kernels::{Precision, launch::ElementType};
 use host::{
     bench::{self, Contender, Hands, Problem, Settings, contender, counts, data, problem},
     clocks::Clocks,
@@ -25,7 +25,14 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
         anyhow::bail!("{empty} is an empty product, which takes no time: choose larger sizes");
     }
     let (contenders, precision) = contenders(arguments, &asked_for)?;
-    let asked_for: Vec<Problem> = asked_for.into_iter().map(|problem| problem.of(precision)).collect();
+    let half_c = arguments.half_c;
+    ensure!(
+        !half_c || precision.factors() != ElementType::F32,
+        "--half-c gives C the 16-bit elements of A and B, which in {} have 32: leave it out, or choose --precision bf16 or f16",
+        precision.name()
+    );
+    let of_them = |problem: Problem| Problem { half_c, ..problem.of(precision) };
+    let asked_for: Vec<Problem> = asked_for.into_iter().map(of_them).collect();
     ensure_fits(&asked_for, 0)?;
     let csv = arguments.csv.as_deref().map(OutputFile::create).transpose()?;
     let svg = arguments.svg.as_deref().map(OutputFile::create).transpose()?;
@@ -36,7 +43,7 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
     let device = Device::open(common.device())?;
     start_workers()?;
     let problems = |default: &[usize]| match asked_for.as_slice() {
-        [] => default.iter().map(|size| Problem::square(*size).of(precision)).collect(),
+        [] => default.iter().map(|size| of_them(Problem::square(*size))).collect(),
         problems => problems.to_vec(),
     };
     let report = match device.hardware()? {
@@ -137,6 +144,7 @@ fn measure(
         cublas,
         no_cublas,
         no_clock: clocks.err(),
+        half_c: arguments.half_c,
         ..BenchMachine::gpu(info.name, hardware, max_clock, precision, rounds, arguments.seed)
     };
     Ok(BenchReport::measured(machine, &measurements, arguments.language.get()))
@@ -171,6 +179,9 @@ fn count(
         "nobody can be counted: on the simulator there are no batches, kernels of the book take no transposes, and some \
          kernels take multiples of their tile only; choose other --kernels or --shapes"
     );
-    let machine = BenchMachine::simulator(device.info().name, precision, arguments.seed);
+    let machine = BenchMachine {
+        half_c: arguments.half_c,
+        ..BenchMachine::simulator(device.info().name, precision, arguments.seed)
+    };
     Ok(BenchReport::counted(machine, &counted, &left_out, arguments.language.get()))
 }

@@ -143,8 +143,8 @@ pub(super) struct CudaBackend {
 struct LoadedModule {
     module: Module,
     kernels: HashMap<String, Arc<CudaKernel>>,
-    /// How many parameters each entry of the text declares.
-    parameter_counts: HashMap<String, usize>,
+    /// What the text says of its entries.
+    entries: HashMap<String, EntryFacts>,
 }
 
 /// Which kernels may be to blame for a fault that shows up now.
@@ -331,12 +331,22 @@ fn between<P>(from_pitch: usize, to_pitch: usize, rows: HostRows<P>) -> sys::CUD
     }
 }
 
-/// How many parameters each entry of a PTX text declares, for texts as compilers write them.
-fn parameter_counts(ptx: &str) -> HashMap<String, usize> {
+/// What a PTX text says of an entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct EntryFacts {
+    /// How many parameters it declares.
+    parameters: usize,
+    /// Whether it waits for the grid before it, so that it may begin earlier.
+    waits: bool,
+}
+
+/// What a PTX text says of its entries, for texts as compilers write them.
+fn entry_facts(ptx: &str) -> HashMap<String, EntryFacts> {
     let entries = ptx.split(".entry").skip(1).filter_map(|text| {
         let (name, rest) = text.split_at(text.find(|character: char| "({".contains(character))?);
         let list = if rest.starts_with('(') { rest.split(')').next()? } else { "" };
-        Some((name.trim().to_owned(), list.matches(".param").count()))
+        let (parameters, waits) = (list.matches(".param").count(), rest.contains("griddepcontrol.wait"));
+        Some((name.trim().to_owned(), EntryFacts { parameters, waits }))
     });
     entries.collect()
 }
@@ -476,8 +486,8 @@ impl Backend for CudaBackend {
             Err(error) => return Err(DeviceError::ModuleRejected { log: self.rejection(&image, error) }),
         };
         let mut modules = lock(&self.modules);
-        let (kernels, parameter_counts) = (HashMap::new(), parameter_counts(ptx));
-        modules.push(LoadedModule { module, kernels, parameter_counts });
+        let (kernels, entries) = (HashMap::new(), entry_facts(ptx));
+        modules.push(LoadedModule { module, kernels, entries });
         Ok(ModuleId(modules.len() - 1))
     }
 
@@ -486,7 +496,7 @@ impl Backend for CudaBackend {
             |reason: &str| Err(DeviceError::LaunchFailed { kernel: entry.to_owned(), reason: reason.to_owned() });
         self.enter()?;
         let mut modules = lock(&self.modules);
-        let Some(LoadedModule { module, kernels, parameter_counts }) = modules.get_mut(module.0) else {
+        let Some(LoadedModule { module, kernels, entries }) = modules.get_mut(module.0) else {
             return refuse("its module isn't loaded on this device");
         };
         if let Some(kernel) = kernels.get(entry) {
@@ -500,7 +510,7 @@ impl Backend for CudaBackend {
             Err(CudaError::NotFound) => return refuse("the module has no entry point of that name"),
             Err(error) => return self.check("cuModuleGetFunction", Err(error)),
         };
-        let kernel = Arc::new(CudaKernel::new(self, &function, entry, parameter_counts.get(entry).copied())?);
+        let kernel = Arc::new(CudaKernel::new(self, &function, entry, entries.get(entry).copied())?);
         kernels.insert(entry.to_owned(), Arc::clone(&kernel));
         Ok(RawKernel::Cuda(kernel))
     }

@@ -3,8 +3,9 @@
 use gpu_kernels::{Precision, launch::ElementType};
 use half::{bf16, f16};
 use ndarray::{Array, Dimension};
+use rayon::prelude::*;
 
-use super::{DeviceMatrices, DeviceMatrix, GemmError, laid_out};
+use super::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, DeviceMatrixMut, GemmError, laid_out};
 use crate::{
     device::{Device, DeviceBuffer, DeviceError},
     kernels::Named,
@@ -74,7 +75,7 @@ pub fn rounded<D: Dimension>(precision: Precision, mut numbers: Array<f32, D>) -
     numbers
 }
 
-/// Elements of A or B in device memory, of the type that a kernel takes.
+/// Elements of matrices in device memory, of the type that a kernel takes.
 #[derive(Debug)]
 pub enum FactorBuffer {
     /// Numbers as they are.
@@ -94,14 +95,8 @@ impl FactorBuffer {
     pub fn upload(device: &Device, element: ElementType, numbers: &[f32]) -> Result<FactorBuffer, DeviceError> {
         Ok(match element {
             ElementType::F32 => FactorBuffer::F32(device.upload(numbers)?),
-            ElementType::Bf16 => {
-                let rounded: Vec<bf16> = numbers.iter().map(|number| bf16::from_f32(*number)).collect();
-                FactorBuffer::Bf16(device.upload(&rounded)?)
-            }
-            ElementType::F16 => {
-                let rounded: Vec<f16> = numbers.iter().map(|number| f16::from_f32(*number)).collect();
-                FactorBuffer::F16(device.upload(&rounded)?)
-            }
+            ElementType::Bf16 => FactorBuffer::Bf16(device.upload(&to_bf16(numbers))?),
+            ElementType::F16 => FactorBuffer::F16(device.upload(&to_f16(numbers))?),
         })
     }
 
@@ -159,6 +154,56 @@ impl FactorBuffer {
         }
     }
 
+    /// `rows` x `columns` elements from element `offset` on as a row-major matrix to write.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn matrix_mut_at(
+        &mut self,
+        offset: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<DeviceMatrixMut<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => DeviceMatrixMut::new(buffer, offset, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatrixMut::new(buffer, offset, rows, columns),
+            FactorBuffer::F16(buffer) => DeviceMatrixMut::new(buffer, offset, rows, columns),
+        }
+    }
+
+    /// A batch of `count` row-major matrices without gaps from element `offset` on, to write.
+    ///
+    /// # Errors
+    ///
+    /// As [`matrix`](FactorBuffer::matrix).
+    pub fn batch_mut_at(
+        &mut self,
+        offset: usize,
+        count: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<DeviceMatricesMut<'_>, GemmError> {
+        match self {
+            FactorBuffer::F32(buffer) => DeviceMatricesMut::new(buffer, offset, count, rows, columns),
+            FactorBuffer::Bf16(buffer) => DeviceMatricesMut::new(buffer, offset, count, rows, columns),
+            FactorBuffer::F16(buffer) => DeviceMatricesMut::new(buffer, offset, count, rows, columns),
+        }
+    }
+
+    /// Overwrites all elements with numbers, as many, rounded to the [`nearest`].
+    ///
+    /// # Errors
+    ///
+    /// Any error of earlier launches.
+    pub fn copy_from(&mut self, numbers: &[f32]) -> Result<(), DeviceError> {
+        match self {
+            FactorBuffer::F32(buffer) => buffer.copy_from(numbers),
+            FactorBuffer::Bf16(buffer) => buffer.copy_from(&to_bf16(numbers)),
+            FactorBuffer::F16(buffer) => buffer.copy_from(&to_f16(numbers)),
+        }
+    }
+
     /// All elements, as numbers.
     ///
     /// # Errors
@@ -167,10 +212,18 @@ impl FactorBuffer {
     pub fn download(&self) -> Result<Vec<f32>, DeviceError> {
         Ok(match self {
             FactorBuffer::F32(buffer) => buffer.download()?,
-            FactorBuffer::Bf16(buffer) => buffer.download()?.into_iter().map(bf16::to_f32).collect(),
-            FactorBuffer::F16(buffer) => buffer.download()?.into_iter().map(f16::to_f32).collect(),
+            FactorBuffer::Bf16(buffer) => buffer.download()?.into_par_iter().map(bf16::to_f32).collect(),
+            FactorBuffer::F16(buffer) => buffer.download()?.into_par_iter().map(f16::to_f32).collect(),
         })
     }
+}
+
+fn to_bf16(numbers: &[f32]) -> Vec<bf16> {
+    numbers.par_iter().map(|number| bf16::from_f32(*number)).collect()
+}
+
+fn to_f16(numbers: &[f32]) -> Vec<f16> {
+    numbers.par_iter().map(|number| f16::from_f32(*number)).collect()
 }
 
 #[cfg(test)]

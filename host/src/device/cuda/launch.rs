@@ -14,13 +14,45 @@ use cust::sys;
 use gpu_kernels::LaunchShape;
 
 use super::super::{Argument, DeviceError, KernelResources, RawStream};
-use super::{CudaBackend, History, lock};
+use super::{CudaBackend, EntryFacts, History, lock};
 
 /// Shared memory that a block may have without asking for more, in bytes: declared and dynamic together.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 /// Arguments for which no memory is allocated.
 const FEW_ARGUMENTS: usize = 12;
+
+/// `cuLaunchKernelEx`.
+type LaunchKernelEx =
+    unsafe extern "C" fn(*const LaunchConfiguration, sys::CUfunction, *mut *mut c_void, *mut *mut c_void) -> c_int;
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+struct LaunchConfiguration {
+    grid: [u32; 3],
+    block: [u32; 3],
+    dynamic_shared_bytes: u32,
+    stream: sys::CUstream,
+    attributes: *mut LaunchAttribute,
+    attribute_count: u32,
+}
+
+/// `CUlaunchAttribute`: its value begins at a multiple of 8 bytes and has 64.
+#[repr(C)]
+struct LaunchAttribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+impl LaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, allowed.
+    const BEGIN_EARLY: LaunchAttribute = {
+        let mut value = [0; 16];
+        value[0] = 1;
+        LaunchAttribute { id: 6, padding: 0, value }
+    };
+}
 
 /// A kernel of a module that stays loaded as long as the backend is open.
 pub(crate) struct CudaKernel {
@@ -34,6 +66,8 @@ pub(crate) struct CudaKernel {
     max_threads: u32,
     /// The dynamic shared memory that launches may use, in bytes per block. It only grows.
     dynamic_shared_limit: AtomicU32,
+    /// How it is launched if it may begin before the grid before it is through; `None` if it mayn't, or if the driver is older than CUDA 11.8.
+    launch_early: Option<LaunchKernelEx>,
     /// The stream and the epoch for which the history knows that it runs.
     noted_stream: AtomicUsize,
     noted_epoch: AtomicU64,
@@ -46,12 +80,12 @@ unsafe impl Send for CudaKernel {}
 unsafe impl Sync for CudaKernel {}
 
 impl CudaKernel {
-    /// Asks the driver what a launch has to know. `parameters` is how many the PTX declares.
+    /// Asks the driver what a launch has to know besides what the PTX says.
     pub(super) fn new(
         gpu: &CudaBackend,
         function: &Function<'_>,
         entry: &str,
-        parameters: Option<usize>,
+        facts: Option<EntryFacts>,
     ) -> Result<CudaKernel, DeviceError> {
         let attribute = |attribute| -> Result<u32, DeviceError> {
             let value = gpu.check("cuFuncGetAttribute", function.get_attribute(attribute))?;
@@ -61,10 +95,14 @@ impl CudaKernel {
         Ok(CudaKernel {
             function: function.to_raw(),
             entry: entry.to_owned(),
-            parameter_sizes: parameters.and_then(|count| parameter_sizes(gpu, function, count)),
+            parameter_sizes: facts.and_then(|facts| parameter_sizes(gpu, function, facts.parameters)),
             declared_shared_bytes,
             max_threads: attribute(FunctionAttribute::MaxThreadsPerBlock)?,
             dynamic_shared_limit: AtomicU32::new(SHARED_WITHOUT_ASKING.saturating_sub(declared_shared_bytes)),
+            // SAFETY: the type is cuLaunchKernelEx's.
+            launch_early: facts
+                .filter(|facts| facts.waits)
+                .and_then(|_| unsafe { gpu.driver.function::<LaunchKernelEx>(c"cuLaunchKernelEx") }),
             noted_stream: AtomicUsize::new(0),
             noted_epoch: AtomicU64::new(u64::MAX),
         })
@@ -151,28 +189,44 @@ impl CudaKernel {
             *address = argument_address(argument);
         }
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (shape.grid, shape.block);
-        // SAFETY: the function's module is loaded and its context current; the stream is one of it. The driver copies
+        // SAFETY, for both: the function's module is loaded and its context current; the stream is one of it. The driver copies
         // the arguments before it returns, and reads of each as many bytes as the kernel's parameter has: as many as
         // there are, by the check above where the driver can tell, else by the caller's word, which also covers what
         // the kernel does with them.
-        let status = unsafe {
-            sys::cuLaunchKernel(
-                self.function,
-                grid_x,
-                grid_y,
-                grid_z,
-                block_x,
-                block_y,
-                block_z,
-                shape.dynamic_shared_bytes,
-                gpu.stream(stream),
-                addresses.as_mut_ptr(),
-                ptr::null_mut(),
-            )
+        let status = match self.launch_early {
+            // SAFETY: as above; the configuration and its attribute outlive the call, and the kernel waits for the grid before it.
+            Some(launch) => unsafe {
+                let mut attribute = LaunchAttribute::BEGIN_EARLY;
+                let configuration = LaunchConfiguration {
+                    grid: shape.grid,
+                    block: shape.block,
+                    dynamic_shared_bytes: shape.dynamic_shared_bytes,
+                    stream: gpu.stream(stream),
+                    attributes: &mut attribute,
+                    attribute_count: 1,
+                };
+                launch(&configuration, self.function, addresses.as_mut_ptr(), ptr::null_mut())
+            },
+            // SAFETY: as above.
+            None => unsafe {
+                sys::cuLaunchKernel(
+                    self.function,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    shape.dynamic_shared_bytes,
+                    gpu.stream(stream),
+                    addresses.as_mut_ptr(),
+                    ptr::null_mut(),
+                ) as c_int
+            },
         };
         const INVALID_VALUE: c_int = CudaError::InvalidValue as c_int;
         const OUT_OF_RESOURCES: c_int = CudaError::LaunchOutOfResources as c_int;
-        match status as c_int {
+        match status {
             0 => {
                 self.note(gpu, stream);
                 Ok(())

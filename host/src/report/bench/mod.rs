@@ -34,6 +34,8 @@ pub struct BenchMachine {
     /// What everybody computes in.
     #[serde(serialize_with = "super::by_name")]
     pub precision: Precision,
+    /// Whether C has the elements of A and B, which have 16 bits, instead of f32.
+    pub half_c: bool,
     /// Multiprocessors of the GPU.
     pub multiprocessors: Option<u32>,
     /// Multiply-adds in that precision that a multiprocessor does each clock, if known.
@@ -63,6 +65,7 @@ impl BenchMachine {
             device,
             simulated: true,
             precision,
+            half_c: false,
             multiprocessors: None,
             multiply_adds_per_clock: None,
             max_clock: None,

@@ -38,23 +38,27 @@ pub fn table(report: &BenchReport, language: Language) -> String {
 fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let machine = &report.machine;
     let (device, seed, rounds) = (&machine.device, machine.seed, machine.rounds);
-    let rounded = match machine.precision {
-        Precision::F32 => None,
-        Precision::F32Parts => Some(language.choose(
-            "Beside cuBLAS in f32: ours are of f32 in parts on tensor cores, as exact as f32, splitting included.",
-            "与 cuBLAS 的 f32 比较：本库将 f32 拆分后用张量核心计算，精度不低于 f32，时间含拆分。",
-        )),
-        Precision::Bf16 => Some(
-            language
-                .choose("A and B are rounded to bf16; sums and C are of f32.", "A、B 舍入为 bf16；累加与 C 为 f32。"),
+    let factors = machine.precision.name();
+    let output = if machine.half_c { factors } else { "f32" };
+    let rounded = match (machine.precision, language) {
+        (Precision::F32, _) => None,
+        (Precision::F32Parts, Language::En) => Some(
+            "Beside cuBLAS in f32: ours are of f32 in parts on tensor cores, as exact as f32, splitting included."
+                .to_owned(),
         ),
-        Precision::F16 => Some(
-            language.choose("A and B are rounded to f16; sums and C are of f32.", "A、B 舍入为 f16；累加与 C 为 f32。"),
-        ),
-        Precision::Tf32 => Some(language.choose(
-            "A and B are of f32, rounded to the 11 bits of tf32; sums and C are of f32.",
-            "A、B 为舍入到 tf32（11 位尾数）的 f32；累加与 C 为 f32。",
-        )),
+        (Precision::F32Parts, Language::Zh) => {
+            Some("与 cuBLAS 的 f32 比较：本库将 f32 拆分后用张量核心计算，精度不低于 f32，时间含拆分。".to_owned())
+        }
+        (Precision::Bf16 | Precision::F16, Language::En) => {
+            Some(format!("A and B are rounded to {factors}; sums are of f32, C is of {output}."))
+        }
+        (Precision::Bf16 | Precision::F16, Language::Zh) => {
+            Some(format!("A、B 舍入为 {factors}；累加为 f32，C 为 {output}。"))
+        }
+        (Precision::Tf32, Language::En) => {
+            Some("A and B are of f32, rounded to the 11 bits of tf32; sums and C are of f32.".to_owned())
+        }
+        (Precision::Tf32, Language::Zh) => Some("A、B 为舍入到 tf32（11 位尾数）的 f32；累加与 C 为 f32。".to_owned()),
     };
     if machine.simulated {
         let counted = match language {
@@ -65,7 +69,7 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
                 format!("以下为 {device} 上的计数；耗时须在 GPU 上测量。核函数的 PTX 在随机矩阵（种子 {seed}）上运行。")
             }
         };
-        return [counted].into_iter().chain(rounded.map(str::to_owned)).collect();
+        return [counted].into_iter().chain(rounded).collect();
     }
     let mut facts = Vec::new();
     facts.extend(machine.multiprocessors.map(|count| match language {
@@ -90,7 +94,7 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
             "在 {device}（{facts}）上实测：轮流进行 {rounds} 轮取中位数，启动记录在 CUDA 图中，随机矩阵（种子 {seed}）总量超出 L2 缓存。"
         ),
     }];
-    lines.extend(rounded.map(str::to_owned));
+    lines.extend(rounded);
     lines.extend(machine.cublas.iter().map(|description| match (machine.precision, language) {
         (Precision::F32 | Precision::F32Parts, Language::En) => {
             format!("cuBLAS is {description} in its default math mode, which is f32 without TF32.")
@@ -104,18 +108,13 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
         (Precision::Tf32, Language::Zh) => {
             format!("cuBLAS 为 {description}，调用 cublasGemmEx 的 tf32：A、B、累加与 C 为 f32。")
         }
-        (precision @ (Precision::Bf16 | Precision::F16), language) => {
-            let factors = precision.name();
-            match language {
-                Language::En => {
-                    format!(
-                        "cuBLAS is {description}, asked by cublasGemmEx for factors of {factors}, sums and C of f32."
-                    )
-                }
-                Language::Zh => {
-                    format!("cuBLAS 为 {description}，调用 cublasGemmEx：A、B 为 {factors}，累加与 C 为 f32。")
-                }
-            }
+        (Precision::Bf16 | Precision::F16, Language::En) => {
+            format!(
+                "cuBLAS is {description}, asked by cublasGemmEx for factors of {factors}, sums of f32, C of {output}."
+            )
+        }
+        (Precision::Bf16 | Precision::F16, Language::Zh) => {
+            format!("cuBLAS 为 {description}，调用 cublasGemmEx：A、B 为 {factors}，累加为 f32，C 为 {output}。")
         }
     }));
     lines.extend(machine.no_cublas.iter().map(|reason| match language {
