@@ -97,6 +97,15 @@ pub trait Product {
         add: u32,
     );
 
+    /// As [`step`](Product::step), of factors of tf32 along k, with A from registers: 64 x 32 elements, of which a lane has four for each quarter of
+    /// the step. With g = lane / 4 and t = lane % 4, they are those of row g and of g + 8 of its warp's 16 at place t, then those of both at t + 4 (PTX ISA,
+    /// "Register fragments", A of m64nNk8). Others have no such step.
+    ///
+    /// # Safety
+    ///
+    /// As for [`step`](Product::step), for B; and until [`wait`](Product::wait), nobody may write to the registers.
+    unsafe fn step_from_registers(sums: &mut Self::Sums, a: &[f32; 16], b: u64, add: u32);
+
     /// Waits until no more than `PENDING` of the latest steps of this warpgroup may still be at work.
     ///
     /// # Safety
@@ -105,10 +114,10 @@ pub trait Product {
     unsafe fn wait<const PENDING: u32>(sums: &mut Self::Sums);
 }
 
-/// Implements [`Product`]: a type of factors, the instruction's shape and types, how it says which factors lie across k (none, B, A, both), and the numbers of its
-/// sums.
+/// Implements [`Product`]: a type of factors, the instruction's shape and types, how it says which factors lie across k (none, B, A, both), its step with A from registers, and the numbers
+/// of its sums.
 macro_rules! product {
-    ($(#[$documentation:meta])* $name:ident, $columns:literal, $shape:literal, $bytes:literal, $kk:literal $kv:literal $vk:literal $vv:literal, [$first:literal $($rest:literal)*]) => {
+    ($(#[$documentation:meta])* $name:ident, $columns:literal, $shape:literal, $bytes:literal, $kk:literal $kv:literal $vk:literal $vv:literal, $registers:ident, [$first:literal $($rest:literal)*]) => {
         $(#[$documentation])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -164,6 +173,11 @@ macro_rules! product {
             }
 
             #[inline(always)]
+            unsafe fn step_from_registers(sums: &mut Self::Sums, a: &[f32; 16], b: u64, add: u32) {
+                $registers!(sums, a, b, add, $shape, $first $($rest)*);
+            }
+
+            #[inline(always)]
             unsafe fn wait<const PENDING: u32>(sums: &mut Self::Sums) {
                 // That the sums go in and out keeps the compiler from using them before.
                 #[cfg(target_arch = "nvptx64")]
@@ -184,15 +198,15 @@ macro_rules! products {
     ($($columns:literal, $bf16:ident $bf16_shape:literal, $f16:ident $f16_shape:literal, $tf32:ident $tf32_shape:literal, $sums:tt;)*) => {$(
         product!(
             #[doc = concat!(stringify!($columns), " columns, factors of bf16.")]
-            $bf16, $columns, $bf16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", $sums
+            $bf16, $columns, $bf16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", no_step_from_registers, $sums
         );
         product!(
             #[doc = concat!(stringify!($columns), " columns, factors of f16.")]
-            $f16, $columns, $f16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", $sums
+            $f16, $columns, $f16_shape, 2, ", 0, 0" ", 0, 1" ", 1, 0" ", 1, 1", no_step_from_registers, $sums
         );
         product!(
             #[doc = concat!(stringify!($columns), " columns, factors of tf32: f32, of which the 13 lowest bits are ignored. Both lie along k, whatever is said.")]
-            $tf32, $columns, $tf32_shape, 4, "" "" "" "", $sums
+            $tf32, $columns, $tf32_shape, 4, "" "" "" "", step_from_registers, $sums
         );
     )*};
 }
@@ -224,6 +238,53 @@ macro_rules! step_of_a_warpgroup {
         #[cfg(not(target_arch = "nvptx64"))]
         let _ = (&$sums, $a, $b, $add);
     }};
+}
+
+/// Four products behind a fence, as one group, with A from registers.
+macro_rules! step_from_registers {
+    ($sums:ident, $a:ident, $b:ident, $add:ident, $shape:literal, $first:literal $($rest:literal)*) => {{
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::asm!(
+            concat!(
+                "{{ .reg .pred add, always; .reg .b64 b;\n",
+                "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0; mov.b64 b, {b};\n",
+                "wgmma.fence.sync.aligned;\n",
+                product_from_registers!($shape, "{a0}, {a1}, {a2}, {a3}", "add", $first $($rest)*),
+                "add.s64 b, b, 2;\n",
+                product_from_registers!($shape, "{a4}, {a5}, {a6}, {a7}", "always", $first $($rest)*),
+                "add.s64 b, b, 2;\n",
+                product_from_registers!($shape, "{a8}, {a9}, {a10}, {a11}", "always", $first $($rest)*),
+                "add.s64 b, b, 2;\n",
+                product_from_registers!($shape, "{a12}, {a13}, {a14}, {a15}", "always", $first $($rest)*),
+                "wgmma.commit_group.sync.aligned; }}",
+            ),
+            inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
+            a0 = in(reg32) $a[0], a1 = in(reg32) $a[1], a2 = in(reg32) $a[2], a3 = in(reg32) $a[3],
+            a4 = in(reg32) $a[4], a5 = in(reg32) $a[5], a6 = in(reg32) $a[6], a7 = in(reg32) $a[7],
+            a8 = in(reg32) $a[8], a9 = in(reg32) $a[9], a10 = in(reg32) $a[10], a11 = in(reg32) $a[11],
+            a12 = in(reg32) $a[12], a13 = in(reg32) $a[13], a14 = in(reg32) $a[14], a15 = in(reg32) $a[15],
+            b = in(reg64) $b, add = in(reg32) $add, options(nostack)
+        );
+        #[cfg(not(target_arch = "nvptx64"))]
+        let _ = (&$sums, $a, $b, $add);
+    }};
+}
+
+/// No step from registers.
+macro_rules! no_step_from_registers {
+    ($sums:ident, $a:ident, $b:ident, $add:ident, $($rest:tt)*) => {{
+        let _ = (&$sums, $a, $b, $add);
+    }};
+}
+
+/// One product's text, with A from registers.
+#[cfg(target_arch = "nvptx64")]
+macro_rules! product_from_registers {
+    ($shape:literal, $a:literal, $add:literal, $first:literal $($rest:literal)*) => {
+        concat!(
+            "wgmma.mma_async.sync.aligned.", $shape, " {{ {", stringify!($first), "}", $(", {", stringify!($rest), "}",)* " }}, {{ ", $a, " }}, b, ", $add, ", 1, 1;\n",
+        )
+    };
 }
 
 /// Twelve products of a fence and one group: quarters 0 and 1 of a step are large parts, 2 and 3 small ones.

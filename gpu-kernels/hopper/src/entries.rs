@@ -10,7 +10,7 @@ use kernel_common::warpgroups::*;
 use kernel_common::{entry_facts, parameter_address};
 
 use crate::pipelined::{product, Maps};
-use crate::shape::{Shape, ROWS, THREADS};
+use crate::shape::{Shape, SIDE, THREADS};
 
 /// The kernels of one tile and one type of factors.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +37,14 @@ impl Family {
         }
     }
 
-    /// The kernel for an A and a B that lie across k (A's lines are its columns, B's its rows) or along it; if there is none, one for which they have to
-    /// be put otherwise.
+    /// The kernel for an A and a B that lie across k (A's lines are its columns, B's its rows) or along it; if there is none, the one for which fewer
+    /// have to be put otherwise.
     pub fn kernel(&self, a_across: bool, b_across: bool) -> &'static Kernel {
-        let suits = |kernel: &&Kernel| {
-            let operands = kernel.signature.mapped();
-            operands.is_some_and(|operands| (operands.a.by_columns, !operands.b.by_columns) == (a_across, b_across))
+        let unsuited = |kernel: &&Kernel| {
+            let operands = kernel.signature.mapped().expect("kernels of families copy boxes");
+            u32::from(operands.a.by_columns != a_across) + u32::from(operands.b.by_columns == b_across)
         };
-        self.kernels.iter().find(suits).unwrap_or(&self.kernels[0])
+        self.kernels.iter().min_by_key(unsuited).expect("a family has kernels")
     }
 }
 
@@ -53,11 +53,11 @@ pub fn family_of(kernel: &Kernel) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.kernels.iter().any(|known| known.name == kernel.name))
 }
 
-/// How a kernel copies a factor: rows of 128 bytes, `depth` elements along k for as many lines as the tile has, or across it for 64 of them.
+/// How a kernel copies a factor: rows of 128 bytes, of `depth` elements: along k for as many lines as the tile has, or across it for so many steps.
 const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_columns: bool) -> MappedOperand {
     MappedOperand {
         by_columns: is_across == across_is_by_columns,
-        copied: CopiedBox::Batched { width: depth as u32, lines: if is_across { 64 } else { lines as u32 } },
+        copied: CopiedBox::Batched { width: depth as u32, lines: if is_across { depth } else { lines } as u32 },
         swizzle: Swizzle::Bytes128,
     }
 }
@@ -150,15 +150,24 @@ macro_rules! families {
                     tile: Self::TILE,
                     precision: Precision::$precision,
                     pairs: $pairs,
-                    kernels: &[$(Self::kernel(stringify!($entry), $a_across, $b_across)),+],
+                    kernels: &[$($entry::KERNEL),+],
                 };
-                const TILE: Tile = Tile {
-                    m: ROWS as u32,
-                    n: <$product as Product>::COLUMNS as u32,
-                    k: (128 / <$product as Product>::ELEMENT) as u32,
-                };
+                const TILE: Tile = Self::tile(false, false);
 
-                const fn kernel(name: &'static str, a_across: bool, b_across: bool) -> Kernel {
+                /// The tile of the kernel for such factors.
+                const fn tile(a_across: bool, b_across: bool) -> Tile {
+                    let (is_turned, columns) = (b_across && <$product as Product>::ELEMENT == 4, <$product as Product>::COLUMNS as u32);
+                    let _ = a_across;
+                    let side = SIDE as u32;
+                    Tile {
+                        m: if is_turned { columns } else { side },
+                        n: if is_turned { side } else { columns },
+                        k: (128 / <$product as Product>::ELEMENT) as u32,
+                    }
+                }
+
+                const fn kernel(name: &'static str, a_across: bool, b_across: bool, launch_shape: fn(usize, usize, usize) -> Option<LaunchShape>) -> Kernel {
+                    let tile = Self::tile(a_across, b_across);
                     Kernel {
                         name,
                         title: concat!("production, tensor cores of Hopper: a tile of ", $name),
@@ -166,8 +175,8 @@ macro_rules! families {
                         architecture: Architecture::Compute90a,
                         precision: Precision::$precision,
                         signature: Signature::$kind(MappedOperands {
-                            a: copied(a_across, Self::TILE.k as usize, ROWS, true),
-                            b: copied(b_across, Self::TILE.k as usize, <$product as Product>::COLUMNS, false),
+                            a: copied(a_across, tile.k as usize, tile.m as usize, true),
+                            b: copied(b_across, tile.k as usize, tile.n as usize, false),
                             c: MappedOutput::Map(MappedOperand {
                                 by_columns: false,
                                 copied: CopiedBox::Batched { width: 32, lines: 64 },
@@ -176,26 +185,30 @@ macro_rules! families {
                             cluster: 1,
                             blocks_stay: true,
                         }),
-                        tile: Self::TILE,
+                        tile,
                         block: [THREADS as u32, 1, 1],
                         registers: Registers::ForBlocks(1),
                         shared_bytes: 0,
-                        launch_shape: |m, n, _| {
-                            LaunchShape::flat(m, n, Self::TILE, [THREADS as u32, 1, 1], Self::SHARED_BYTES)
-                        },
+                        launch_shape,
                     }
                 }
-
-                /// Bytes of dynamic shared memory: the ways of copying don't change them.
-                const SHARED_BYTES: u32 = {
-                    own_shape!($product, $output, false, false, $stages, $boxes, $pairs);
-                    <Own as Shape>::SHARED_BYTES as u32
-                };
             }
 
             $(
                 entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
-                entry_facts!($entry, $family::kernel(stringify!($entry), $a_across, $b_across));
+
+                mod $entry {
+                    use super::*;
+
+                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
+
+                    /// What the host needs to know to launch it.
+                    pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
+                        let tile = $family::tile($a_across, $b_across);
+                        LaunchShape::flat(m, n, tile, [THREADS as u32, 1, 1], <Own as Shape>::SHARED_BYTES as u32)
+                    });
+                }
+                entry_facts!($entry, $entry::KERNEL);
             )+
         )+
 
@@ -247,16 +260,19 @@ families! {
         tensor_128x64_f16_vv: true true,
         tensor_128x64_f16_vk: true false,;
 
-    /// Of tf32, which tensor cores take along k only.
+    /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
     Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0;
+        tensor_128x256_tf32_kv: false true,
         tensor_128x256_tf32_kk: false false,;
 
     /// For fewer tiles.
     Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0;
+        tensor_128x128_tf32_kv: false true,
         tensor_128x128_tf32_kk: false false,;
 
     /// For the smallest products.
     Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0;
+        tensor_128x64_tf32_kv: false true,
         tensor_128x64_tf32_kk: false false,;
 
     /// As wide as two sets of sums allow.

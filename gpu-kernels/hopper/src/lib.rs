@@ -3,7 +3,8 @@
 //! One generic body, [`pipelined`], for any product whose matrices a tensor map can describe, and an entry for every width of tile, type and
 //! layout in [`entries`].
 //!
-//! Read [`shape`] for what distinguishes one kernel from another, then [`pipelined`]; [`output`] is its last lines. Products as exact as f32's begin
+//! Read [`shape`] for what distinguishes one kernel from another, then [`pipelined`]; [`output`] is its last lines, and [`turned`] how factors of tf32
+//! are multiplied that lie across k. Products as exact as f32's begin
 //! with [`split`], go on in [`parts`] and end, where that isn't enough, in [`ieee`].
 
 #![no_std]
@@ -18,5 +19,6 @@ pub mod parts;
 pub mod pipelined;
 pub mod shape;
 pub mod split;
+pub mod turned;
 
 pub use entries::{family_of, Family, FAMILIES};

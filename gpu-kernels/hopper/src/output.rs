@@ -96,10 +96,8 @@ pub unsafe fn store<S: Shape>(
         store_boxes::<S, F32>(sums, call, place, (staging, multiplier), |buffer, column| {
             if is_copied {
                 copy_box(map, buffer, first, column, place);
-            } else if is_half {
-                store_box::<S::Output>(buffer, call, first, column, place);
             } else {
-                store_box::<F32>(buffer, call, first, column, place);
+                store_box::<S::Output>(buffer, call, first, column, place);
             }
         });
     }
@@ -116,7 +114,9 @@ unsafe fn store_boxes<S: Shape, O: Output>(
 ) {
     for part in 0..sums.len() / O::SUMS {
         let buffer = begin::<S>(place, staging, part, multiplier);
-        O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], call.alpha);
+        // Each box multiplies for itself: all products at once would need as many registers again as the sums.
+        let alpha = f32::from_bits(opaque(call.alpha.to_bits()));
+        O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], alpha);
         tensor_maps::show_to_copies();
         warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
         store(buffer, 128 / O::BYTES * part as u32);
@@ -133,8 +133,9 @@ pub struct Place {
 
 impl Place {
     #[inline(always)]
-    fn new() -> Place {
-        let thread = thread::thread_idx_x() % WARPGROUP as u32;
+    pub(crate) fn new() -> Place {
+        // What follows from it isn't kept in registers from the beginning of the kernel on, which the sums need.
+        let thread = opaque(thread::thread_idx_x() % WARPGROUP as u32);
         let lane = thread % 32;
         Place { thread, row: thread / 32 * 16 + lane / 4, pair: lane % 4 }
     }
@@ -156,38 +157,63 @@ unsafe fn begin<S: Shape>(place: Place, staging: u32, part: usize, multiplier: u
 
 /// Starts the copy of a box to C.
 #[inline(always)]
-unsafe fn copy_box(map: u64, buffer: u32, [column, row, product]: [u32; 3], within: u32, place: Place) {
+pub(crate) unsafe fn copy_box(map: u64, buffer: u32, [column, row, product]: [u32; 3], within: u32, place: Place) {
     if place.thread == 0 {
         tensor_maps::store(map, [column + within, row, product], buffer);
         tensor_maps::commit_stores();
     }
 }
 
-/// Stores a box of f32 element by element, inside C only: each warp its 16 rows, one after the other, and each lane a column.
+/// Stores a box of f32 element by element, inside C only: each warp its 16 rows, one after the other, and each lane a column. C's elements are `E` or f32.
 #[inline(always)]
-unsafe fn store_box<E: Element>(
+pub(crate) unsafe fn store_box<E: Element>(
     buffer: u32,
     call: &TensorCall,
     [column, row, product]: [u32; 3],
     within: u32,
     place: Place,
 ) {
-    let lane = place.thread % 32;
+    // What the compiler doesn't see through it can't unroll.
+    let thread = opaque(place.thread);
+    let lane = thread % 32;
     let column = column + within + lane;
-    let first = place.thread / 32 * 16;
-    let mut at = first;
-    while at < first + 16 && row + at < call.m {
+    let mut at = thread / 32 * 16;
+    let end = (at + 16).min(call.m.saturating_sub(row));
+    while at < end {
         if column < call.n {
             let line = product as u64 * call.c_batch + (row + at) as u64 * call.c_row;
-            let to = call.c + E::BYTES as u64 * (line + column as u64);
-            let mut value = vectors::load_shared_word(buffer + at * 128 + ((lane / 4) ^ (at % 8)) * 16 + lane % 4 * 4);
-            if call.beta != 0.0 {
-                value += call.beta * E::load_global(to);
+            let element = line + column as u64;
+            let value = vectors::load_shared_word(buffer + at * 128 + ((lane / 4) ^ (at % 8)) * 16 + lane % 4 * 4);
+            if E::BYTES == 2 && call.c_is_half != 0 {
+                store_element::<E>(call.c + 2 * element, value, call.beta);
+            } else {
+                store_element::<F32>(call.c + 4 * element, value, call.beta);
             }
-            E::store_global(to, value);
         }
         at += 1;
     }
+}
+
+/// The same number, of which the compiler doesn't know that it is.
+#[inline(always)]
+fn opaque(number: u32) -> u32 {
+    #[allow(unused_mut)]
+    let mut same = number;
+    // SAFETY: it does nothing.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("mov.u32 {}, {};", out(reg32) same, in(reg32) number, options(nostack, nomem))
+    };
+    same
+}
+
+/// Stores an element, to which `beta` times what is there is added, unless `beta` is 0.
+#[inline(always)]
+unsafe fn store_element<E: Element>(to: u64, mut value: f32, beta: f32) {
+    if beta != 0.0 {
+        value = E::load_global(to).mul_add(beta, value);
+    }
+    E::store_global(to, value);
 }
 
 #[inline(always)]

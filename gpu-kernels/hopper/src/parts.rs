@@ -10,7 +10,7 @@ use kernel_common::{barriers, tensor_maps, vectors};
 
 use crate::output;
 use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
-use crate::shape::{Shape, ROWS, WARPGROUP};
+use crate::shape::{Shape, WARPGROUP};
 use crate::split::BLOCK;
 
 /// A warpgroup that multiplies: 64 rows of every tile.
@@ -25,7 +25,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
     let staging = ring.staging::<S>(multiplier);
     // Where this thread's scales are among a block's: two rows, and of every 8 columns two.
     let row_scale = 4 * (64 * multiplier + 16 * warp + lane / 4);
-    let column_scale = 4 * (ROWS as u32 + 2 * (lane % 4));
+    let column_scale = 4 * (S::ROWS as u32 + 2 * (lane % 4));
     let mut turn = Turn::FIRST;
     let mut block = 0;
     let mut tile = thread::block_idx_x();

@@ -12,8 +12,9 @@ use kernel_common::{barriers, grids, tensor_maps};
 
 use crate::output;
 use crate::parts;
-use crate::shape::{Shape, BOX, MULTIPLIERS, ROWS, SCALE_SLOTS, THREADS, WARPGROUP};
+use crate::shape::{Shape, BOX, MULTIPLIERS, SCALE_SLOTS, THREADS, WARPGROUP};
 use crate::split::BLOCK;
+use crate::turned;
 
 /// Registers of a thread that copies.
 const COPYING_REGISTERS: u32 = 40;
@@ -30,7 +31,7 @@ const _: () = {
 /// The addresses of a kernel's tensor maps.
 #[derive(Clone, Copy)]
 pub struct Maps {
-    /// A's: boxes of 128 bytes and as many rows as a tile of A has (64, where they lie across k).
+    /// A's: boxes of 128 bytes and as many rows as a tile of A has (where they lie across k, as many as it has steps).
     pub a: u64,
     /// B's: the same for a tile of B.
     pub b: u64,
@@ -68,7 +69,7 @@ pub(crate) struct Tiles {
 impl Tiles {
     #[inline(always)]
     fn new<S: Shape>(call: &TensorCall) -> Tiles {
-        let (down, across) = (call.m.div_ceil(ROWS as u32), call.n.div_ceil(S::COLUMNS as u32));
+        let (down, across) = (call.m.div_ceil(S::ROWS as u32), call.n.div_ceil(S::COLUMNS as u32));
         Tiles { down, across, group: call.group, number: down * across * call.batch * call.splits }
     }
 
@@ -84,7 +85,7 @@ impl Tiles {
         let first = group * self.group;
         let rows = self.group.min(self.down - first);
         unsafe { core::hint::assert_unchecked(rows != 0) };
-        let (row, column) = ((first + within % rows) * ROWS as u32, within / rows * S::COLUMNS as u32);
+        let (row, column) = ((first + within % rows) * S::ROWS as u32, within / rows * S::COLUMNS as u32);
         if call.splits == 1 {
             return Place { row, column, product: output, output, from: 0, to: call.k };
         }
@@ -189,7 +190,10 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
         tensor_maps::prefetch(maps.c);
         for stage in 0..S::STAGES as u32 {
             barriers::initialise(ring.full(stage), 1);
-            barriers::initialise(ring.empty(stage), MULTIPLIERS as u32);
+            barriers::initialise(
+                ring.empty(stage),
+                (if S::IS_TURNED { turned::ARRIVALS } else { 1 }) * MULTIPLIERS as u32,
+            );
         }
         barriers::show_to_copies();
     }
@@ -208,7 +212,9 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
         }
     } else {
         warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
-        if S::PARTS {
+        if S::IS_TURNED {
+            turned::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+        } else if S::PARTS {
             parts::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
         } else {
             multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
@@ -233,27 +239,29 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
                 barriers::arrive_and_expect(full, (S::STAGE + S::SCALES) as u32);
                 let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
                 tensor_maps::load(scales, maps.a_scales, [place.row, along, place.product], full);
-                tensor_maps::load(scales + 4 * ROWS as u32, maps.b_scales, [place.column, along, place.product], full);
+                tensor_maps::load(
+                    scales + 4 * S::ROWS as u32,
+                    maps.b_scales,
+                    [place.column, along, place.product],
+                    full,
+                );
                 block += 1;
             } else {
                 barriers::arrive_and_expect(full, S::STAGE as u32);
             }
             let (a, b) = (ring.a::<S>(turn), ring.b::<S>(turn));
             if S::A_ACROSS {
-                for piece in 0..(ROWS / 64) as u32 {
-                    tensor_maps::load(a + piece * BOX as u32, maps.a, [place.row + 64 * piece, k, place.product], full);
+                for piece in 0..(S::ROWS / S::DEPTH) as u32 {
+                    let row = place.row + S::DEPTH as u32 * piece;
+                    tensor_maps::load(a + piece * S::PIECE as u32, maps.a, [row, k, place.product], full);
                 }
             } else {
                 tensor_maps::load(a, maps.a, [k, place.row, place.product], full);
             }
             if S::B_ACROSS {
-                for piece in 0..(S::COLUMNS / 64) as u32 {
-                    tensor_maps::load(
-                        b + piece * BOX as u32,
-                        maps.b,
-                        [place.column + 64 * piece, k, place.product],
-                        full,
-                    );
+                for piece in 0..(S::COLUMNS / S::DEPTH) as u32 {
+                    let column = place.column + S::DEPTH as u32 * piece;
+                    tensor_maps::load(b + piece * S::PIECE as u32, maps.b, [column, k, place.product], full);
                 }
             } else {
                 tensor_maps::load(b, maps.b, [k, place.column, place.product], full);

@@ -21,18 +21,25 @@ pub trait Shape {
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
     const BOXES: usize = 2;
 
+    /// Whether a warpgroup multiplies a part of B's transpose by A's: C's columns are the rows of its product. So B can come from registers, which
+    /// tensor cores take however it lies; from shared memory they take factors of 32 bits along k only.
+    const IS_TURNED: bool = Self::B_ACROSS && <Self::Product as Product>::ELEMENT == 4;
+    /// Rows of a tile of C.
+    const ROWS: usize = if Self::IS_TURNED { <Self::Product as Product>::COLUMNS } else { SIDE };
     /// Columns of a tile of C.
-    const COLUMNS: usize = <Self::Product as Product>::COLUMNS;
+    const COLUMNS: usize = if Self::IS_TURNED { SIDE } else { <Self::Product as Product>::COLUMNS };
     /// Steps along k of a tile of A or B: rows of 128 bytes.
     const DEPTH: usize = 128 / <Self::Product as Product>::ELEMENT;
+    /// Bytes of a piece of a tile that lies across k: as many steps along k, 128 bytes each.
+    const PIECE: usize = Self::DEPTH * 128;
     /// Bytes of a tile of A.
-    const A_BYTES: usize = ROWS * 128;
+    const A_BYTES: usize = Self::ROWS * 128;
     /// Bytes of a tile of B.
     const B_BYTES: usize = Self::COLUMNS * 128;
     /// Bytes of a stage.
     const STAGE: usize = Self::A_BYTES + Self::B_BYTES;
     /// Bytes of the scales of one block along k, of the rows and the columns of a tile.
-    const SCALES: usize = if Self::PARTS { 4 * (ROWS + Self::COLUMNS) } else { 0 };
+    const SCALES: usize = if Self::PARTS { 4 * (Self::ROWS + Self::COLUMNS) } else { 0 };
     /// Bytes of what warpgroups are about to store.
     const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
     /// Bytes of dynamic shared memory: stages, what is about to be stored, scales, barriers, and what the beginning lacks of a multiple of 1024.
@@ -40,8 +47,8 @@ pub trait Shape {
         Self::STAGES * Self::STAGE + Self::STAGING + SCALE_SLOTS * Self::SCALES + 16 * Self::STAGES + 1024;
 }
 
-/// Rows of a tile of C: 64 for each warpgroup that multiplies.
-pub const ROWS: usize = 64 * MULTIPLIERS;
+/// Rows (or, if it's turned, columns) of a tile of C that aren't a matter of the product's width: 64 for each warpgroup that multiplies.
+pub const SIDE: usize = 64 * MULTIPLIERS;
 /// Warpgroups that multiply.
 pub const MULTIPLIERS: usize = 2;
 /// Threads of a warpgroup.

@@ -38,7 +38,7 @@ struct LaunchConfiguration {
 }
 
 /// `CUlaunchAttribute`: its value begins at a multiple of 8 bytes and has 64.
-#[repr(C)]
+#[repr(C, align(8))]
 struct LaunchAttribute {
     id: u32,
     padding: u32,
