@@ -87,12 +87,8 @@ pub(super) fn visit(
             row(Read, &mut copy.shared.base);
             row(Read, &mut copy.global.base);
             row(Read, &mut copy.mbarrier.base);
-            match &mut copy.extent {
-                BulkExtent::Bytes(bytes) => row(Read, bytes),
-                BulkExtent::Box { coordinates, dimensions } => {
-                    lists[list_range(*coordinates, *dimensions)].iter_mut().for_each(|place| row(Read, place));
-                }
-            }
+            let rows = copy.extent_rows().start..copy.mask_row().map_or(copy.extent_rows().end, |mask| mask + 1);
+            lists[rows].iter_mut().for_each(|place| row(Read, place));
         }
         Operation::Mbarrier(mbarrier) => {
             row(Read, &mut mbarrier.address.base);
@@ -100,6 +96,11 @@ pub(super) fn visit(
             if matches!(mbarrier.kind, MbarrierKind::Arrive { .. }) {
                 row(Write, &mut mbarrier.destination);
             }
+        }
+        Operation::MapAddress(map) => {
+            row(Read, &mut map.source);
+            row(Read, &mut map.rank);
+            row(Write, &mut map.destination);
         }
         Operation::PendingCount { destination, source } => {
             row(Read, source);
@@ -176,7 +177,10 @@ pub(super) fn visit(
         | Operation::WaitForStores { .. }
         | Operation::SetRegisters { .. }
         | Operation::WarpgroupStep(_)
+        | Operation::ClusterArrive { .. }
+        | Operation::ClusterWait
         | Operation::ProxyFence
+        | Operation::MbarrierFence
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {
@@ -329,6 +333,8 @@ impl Blocks {
                 | Operation::Trap
                 | Operation::AssertionFailed { .. }
                 | Operation::Barrier(_)
+                | Operation::ClusterArrive { .. }
+                | Operation::ClusterWait
                 | Operation::WarpBarrier { .. }
                 | Operation::Mbarrier(_) => leader[index + 1] = true,
                 // Lanes may wait before these and go on without each other after them.
