@@ -593,15 +593,9 @@ fn share_rows(
         for (_, row, count) in ended.drain(..) {
             free[count as usize - 1].push(row);
         }
-        let reused = if !shared || count > 2 {
-            None
-        } else if let Some(row) = free[count as usize - 1].pop() {
-            Some(row)
-        } else if count == 1 {
-            free[1].pop().inspect(|pair| free[0].push(*pair + 1))
-        } else {
-            None
-        };
+        // Lanes that wait still have what others of their warp, elsewhere in the code, have no use for any more. So a register
+        // takes rows from one of the same width only: in those of another width, a lane's place is that of other lanes.
+        let reused = if !shared || count > 2 { None } else { free[count as usize - 1].pop() };
         let row = reused.unwrap_or_else(|| {
             next += count;
             next - count

@@ -747,8 +747,11 @@ fn add_race(
     let mut done = earlier.stamp.round().cmp(&stamp.round());
     let loads = |key: Key| launch.table.instructions[key.instruction as usize].agent == Agent::BulkLoad;
     if done.is_eq() && loads(earlier.key) != loads(key) {
-        // Who loads in bulk does so for others, which is in other branches of the code.
-        done = if loads(earlier.key) { Ordering::Less } else { Ordering::Greater };
+        // Who loads in bulk does so for others, which is in other branches of the code. For readers of another block it
+        // comes second: where these wait for what they read, it's the loading block that has to know when they have done so.
+        let rank = |stamp| clocks.thread_of(stamp).map(|thread| thread / (32 * launch.warps));
+        let foreign = launch.blocks > 1 && rank(earlier.stamp) != rank(stamp);
+        done = if loads(earlier.key) != foreign { Ordering::Less } else { Ordering::Greater };
     }
     // A copy that began before for sure, only isn't done. A product that is done for those who waited began just before.
     let product = launch.table.instructions[earlier.key.instruction as usize].agent == Agent::WarpgroupProduct;
