@@ -54,12 +54,16 @@ fn run(cluster: &str, body: &str, grid: impl Into<Shape>, count: usize) -> Vec<u
 }
 
 fn error_of(cluster: &str, body: &str, grid: impl Into<Shape>) -> LaunchError {
-    let mut machine = Machine::with_threads(1);
-    let output = machine.upload(&[0u32; 1024]);
-    let input = machine.upload(&(100..164u32).collect::<Vec<_>>());
-    let module = load(&kernel(cluster, body));
-    let arguments = [output, input].map(Argument::Pointer);
-    machine.try_launch(&module, "test", grid, 32, 0, &arguments).expect_err("the launch must fail")
+    let (module, grid) = (load(&kernel(cluster, body)), grid.into());
+    let errors = [1, 3].map(|threads| {
+        let mut machine = Machine::with_threads(threads);
+        let output = machine.upload(&[0u32; 1024]);
+        let input = machine.upload(&(100..164u32).collect::<Vec<_>>());
+        let arguments = [output, input].map(Argument::Pointer);
+        machine.try_launch(&module, "test", grid, 32, 0, &arguments).expect_err("the launch must fail")
+    });
+    assert_eq!(errors[0], errors[1]);
+    errors[0].clone()
 }
 
 #[test]

@@ -152,3 +152,42 @@ fn copies_need_a_fence_after_the_initialisation_of_another_blocks_mbarrier() {
     let unfenced = multicast("", SYNC, FREE);
     unfenced.has("MbarrierNotShown", 10, 15);
 }
+
+#[test]
+fn the_barrier_of_a_block_orders_its_own_threads_and_no_others() {
+    let within = |between: &str| {
+        let body = format!(
+            "{BEGIN}
+            10| st.shared.u32 [%r4], %r0;
+            11| {between}
+            12| ld.shared.u32 %r10, [%r6];"
+        );
+        check_in("2", &body, 4, 64)
+    };
+    within("bar.sync 0;").is_clean();
+    within("").finds(&[("ReadAfterWrite", 10, 12)]);
+}
+
+#[test]
+fn findings_name_the_blocks_and_threads_of_clusters_of_any_shape() {
+    // Blocks of a warp and a half; the last rank reads what the first one writes.
+    let body = format!(
+        "mov.u32 %r20, %cluster_ctarank; mov.u32 %r23, 0; mov.u32 %r24, %cluster_nctarank; sub.u32 %r25, %r24, 1; mapa.shared::cluster.u32 %r22, %r4, %r23;
+        setp.eq.u32 %p5, %r20, 0; setp.eq.u32 %p6, %r20, %r25; setp.eq.u32 %p7, %r0, 40;
+        and.pred %p5, %p5, %p7; and.pred %p6, %p6, %p7;
+        10| @%p5 st.shared.u32 [%r4], %r0;
+        11| bar.sync 0;
+        12| @%p6 ld.shared::cluster.u32 %r10, [%r22];
+        13| {SYNC}"
+    );
+    let found = check_in("3, 1, 1", &body, 6, 48);
+    found.finds(&[("ReadAfterWrite", 10, 12)]);
+    let finding = &found.findings[0];
+    let second = finding.second.as_ref().unwrap();
+    assert_eq!((finding.first.block, finding.first.thread), ([0, 0, 0], [40, 0, 0]));
+    assert_eq!((second.block, second.thread), ([2, 0, 0], [40, 0, 0]));
+    let touched = finding.touched.as_ref().unwrap();
+    assert_eq!((touched.owner, touched.address, touched.array.as_deref()), (Some([0, 0, 0]), 160, Some("tile")));
+    // One word in each of two clusters, and in the run in reverse as often.
+    assert_eq!(finding.count, 2);
+}
