@@ -200,7 +200,9 @@ impl Neighbours for Alone {
     }
 
     #[inline(always)]
-    unsafe fn leave() {}
+    unsafe fn leave() {
+        // Nobody else reaches its shared memory.
+    }
 }
 
 /// The stages as one thread goes round them: the next one to be filled, or to be multiplied.

@@ -78,9 +78,9 @@ pub unsafe fn address_in(rank: u32, address: u32) -> u32 {
 /// Arrives at a [barrier](crate::barriers) of any block of the cluster, by its [address there](address_in):
 /// `mbarrier.arrive.shared::cluster` (PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.arrive").
 ///
-/// Without a word about order in it this is a release for the block that the barrier is in. That is enough where what the thread
-/// has to tell is that products, which read memory by another way, are through. (`.release.cluster` waits for all of the thread's
-/// accesses to memory, which takes long.)
+/// Without a word about order in it this is a release within the thread's own block. That is enough where what the thread has to
+/// tell is that products, which read memory by another way, are through. (`.release.cluster` also waits until all of the
+/// thread's accesses to memory are known to the whole GPU, which takes long.)
 ///
 /// # Safety
 ///
