@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::LazyLock};
 
 use broken_kernels::{
-    Before, Kind, Launch, MISTAKES, Mistake, Shows,
+    Before, Kind, MISTAKES, Mistake, Shows,
     boxes::{C_COLUMNS, SIDE},
 };
 use broken_kernels_ptx::{PTX, PTX_90A};
@@ -32,13 +32,13 @@ const EDGES_OF_BOXES: (usize, usize, usize) = (40, 72, 168);
 
 /// The shape of whole tiles that a mistake is launched with.
 fn whole(mistake: &Mistake) -> (usize, usize, usize) {
-    if mistake.launch == Launch::Boxes { WHOLE_BOXES } else { WHOLE }
+    if mistake.launch.takes_maps() { WHOLE_BOXES } else { WHOLE }
 }
 
 /// The shape with edges that a mistake is launched with.
 fn edges(mistake: &Mistake) -> (usize, usize, usize) {
     match mistake.factors {
-        _ if mistake.launch == Launch::Boxes => EDGES_OF_BOXES,
+        _ if mistake.launch.takes_maps() => EDGES_OF_BOXES,
         ElementType::F32 => EDGES,
         ElementType::Bf16 | ElementType::F16 => EDGES_OF_BF16,
     }
@@ -89,6 +89,8 @@ fn kind(finding: &Finding) -> Option<Kind> {
         }
         FindingKind::MissingProxyFence => Kind::MissingProxyFence,
         FindingKind::ProductNotAwaited => Kind::ProductNotAwaited,
+        FindingKind::MbarrierNotShown => Kind::MbarrierNotShown,
+        FindingKind::BlockExitsEarly => Kind::BlockExitsEarly,
         _ => return None,
     })
 }
@@ -104,7 +106,7 @@ fn line(incident: &Incident, mistake: &Mistake) -> u32 {
 fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> (Vec<Finding>, Array2<f32>) {
     static MODULES: LazyLock<[Module; 2]> =
         LazyLock::new(|| [PTX, PTX_90A].map(|text| Module::parse(text).expect("the build made it")));
-    let module = &MODULES[usize::from(mistake.launch == Launch::Boxes)];
+    let module = &MODULES[usize::from(mistake.launch.takes_maps())];
     let mut simulator = Simulator::builder().threads(1).memory_limit(1 << 24).build();
     let (a, b) = inputs(mistake, (m, n, k));
     let mut upload = |matrix: &Array2<f32>| {
@@ -128,11 +130,11 @@ fn observe(mistake: &Mistake, entry: &str, (m, n, k): (usize, usize, usize)) -> 
     let pointers = [a, b, c].map(simulator::Argument::Pointer);
     let sizes = [m, n, k].map(|size| simulator::Argument::U64(size as u64));
     let maps = maps([a, b, c].map(|pointer| pointer.0), (m, n, k));
-    let maps = maps.map(|layout| (launch == Launch::Boxes).then(|| TensorMap::encode(&layout).unwrap().bytes()));
+    let maps = maps.map(|layout| launch.takes_maps().then(|| TensorMap::encode(&layout).unwrap().bytes()));
     let mapped: Vec<_> = maps.iter().flatten().map(|map| simulator::Argument::Bytes(map)).collect();
-    let arguments = match launch {
-        Launch::Boxes => [&mapped[..], &pointers[2..], &sizes].concat(),
-        _ => [pointers, sizes].concat(),
+    let arguments = match launch.takes_maps() {
+        true => [&mapped[..], &pointers[2..], &sizes].concat(),
+        false => [pointers, sizes].concat(),
     };
     simulator.launch_observed(module, entry, config, &arguments, &mut hazards).unwrap();
 
@@ -217,7 +219,7 @@ fn there_are_at_least_twenty_mistakes_and_some_of_every_kind() {
     assert!(MISTAKES.len() >= 20);
     let kinds: BTreeSet<Kind> =
         MISTAKES.iter().flat_map(|mistake| mistake.found.iter().map(|found| found.kind)).collect();
-    assert_eq!(kinds.len(), 15, "{kinds:?}");
+    assert_eq!(kinds.len(), 17, "{kinds:?}");
 }
 
 /// One line for each kernel and twin, `found NAME KIND…`: what the simulator finds in them, for matrices with edges.
@@ -253,17 +255,17 @@ fn one_kernel_runs_on_the_gpu() {
         c.copy_from(&vec![0.0; m * n]).unwrap();
     }
     let launch = mistake.launch;
-    let module = device.load_module(if launch == Launch::Boxes { PTX_90A } else { PTX }).unwrap();
+    let module = device.load_module(if launch.takes_maps() { PTX_90A } else { PTX }).unwrap();
     let dynamic_shared_bytes = launch.dynamic_shared_bytes();
     let shape = LaunchShape { grid: launch.grid(m, n), block: launch.block(), dynamic_shared_bytes };
     let addresses = [a_matrix.address(), b_matrix.address(), c.address()];
     let (pointers, sizes) = (addresses.map(Argument::Pointer), [m, n, k].map(|size| Argument::U64(size as u64)));
     let maps = maps(addresses, (m, n, k));
-    let maps = maps.map(|layout| (launch == Launch::Boxes).then(|| device.tensor_map(&layout).unwrap()));
+    let maps = maps.map(|layout| launch.takes_maps().then(|| device.tensor_map(&layout).unwrap()));
     let mapped: Vec<_> = maps.iter().flatten().map(|map| Argument::Bytes(map)).collect();
-    let arguments = match launch {
-        Launch::Boxes => [&mapped[..], &pointers[2..], &sizes].concat(),
-        _ => [pointers, sizes].concat(),
+    let arguments = match launch.takes_maps() {
+        true => [&mapped[..], &pointers[2..], &sizes].concat(),
+        false => [pointers, sizes].concat(),
     };
     // SAFETY: the arguments are what every kernel of the list takes. A broken kernel may well leave its buffers, which
     // is what this is for: nothing else is on the device, and the process ends here.

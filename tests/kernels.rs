@@ -190,6 +190,24 @@ fn every_kernel_is_right_at_the_edges_of_its_tile() {
     }
 }
 
+#[test]
+fn blocks_that_stay_take_one_tile_after_the_other_and_go_round_their_stages_again_and_again() {
+    let stays = |subject: &Subject| subject.kernel.signature.mapped().is_some_and(|operands| operands.blocks_stay);
+    let of_the_book = |subject: &Subject| KERNELS.iter().any(|kernel| kernel.name == subject.kernel.name);
+    for gemm in common::devices().into_iter().map(Gemm::new) {
+        let subjects = subjects().into_iter().filter(|subject| stays(subject) && of_the_book(subject));
+        for subject in subjects.filter(|subject| common::runs(gemm.device(), subject.kernel)) {
+            // A tile more than there are blocks, and one that isn't whole, in a single column; more steps than stages.
+            let tile = subject.kernel.tile;
+            let rows = (gemm.device().machine().multiprocessors + 1) * tile.m + 1;
+            let case = subject.case([rows as usize, 8, 6 * tile.k as usize], true, (1.0, 0.0));
+            let plan = Plan { kernel: subject.kernel, splits: 1, group: 2 };
+            let used = check(&gemm, &case, Some(plan)).map(|kernel| kernel.name);
+            assert_eq!(used, Some(subject.kernel.name), "another kernel took its place: {case:?}");
+        }
+    }
+}
+
 /// For tools that watch a process, such as compute-sanitizer: `PART=3/8` runs the third eighth of all kernels on the first GPU,
 /// and says which they are.
 #[test]

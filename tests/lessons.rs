@@ -1,9 +1,9 @@
 //! The numbers that the lessons of the kernels state are what the simulator counts.
 
 use gpu_kernels::{
-    KERNELS, Kernel, async_copies, block_order, conflicted, double_buffered, k_slices, multi_stage, naive, padded,
-    persistent, producer, register_column, register_tile, split_barrier, swizzled, tensor_cores, tensor_maps, tiled,
-    tiled_8, tiled_32, tiled_64, uncoalesced, vector_loads, warp_tiled, wide_tile,
+    KERNELS, Kernel, async_copies, block_order, cluster, conflicted, double_buffered, k_slices, multi_stage, naive,
+    padded, persistent, producer, register_column, register_tile, split_barrier, swizzled, tensor_cores, tensor_maps,
+    tiled, tiled_8, tiled_32, tiled_64, uncoalesced, vector_loads, warp_tiled, wide_tile,
 };
 use host::{
     device::{Device, DeviceSelector},
@@ -23,14 +23,19 @@ fn costs(kernel: &Kernel) -> Counts {
 
 /// What a product of SIZE x SIZE by SIZE x `n` matrices costs.
 fn costs_of(kernel: &Kernel, n: usize) -> Counts {
+    costs_of_sizes(kernel, [SIZE, n, SIZE])
+}
+
+/// What a product of `m` x `k` by `k` x `n` matrices costs.
+fn costs_of_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Counts {
     let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
     let device = gemm.device();
     let upload = |matrix: Array2<f32>| {
         FactorBuffer::upload(device, kernel.precision.factors(), matrix.as_slice().unwrap()).unwrap()
     };
-    let (a, b) = (upload(matrix::random_normal(SIZE, SIZE, 1)), upload(matrix::random_normal(SIZE, n, 2)));
-    let c = device.allocate::<f32>(SIZE * n).unwrap();
-    let (a, b, c) = (a.matrix(SIZE, SIZE).unwrap(), b.matrix(SIZE, n).unwrap(), c.matrix(SIZE, n).unwrap());
+    let (a, b) = (upload(matrix::random_normal(m, k, 1)), upload(matrix::random_normal(k, n, 2)));
+    let c = device.allocate::<f32>(m * n).unwrap();
+    let (a, b, c) = (a.matrix(m, k).unwrap(), b.matrix(k, n).unwrap(), c.matrix(m, n).unwrap());
     let costs = gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry)).unwrap();
     costs.expect("C isn't empty").total()
 }
@@ -242,4 +247,14 @@ fn whole_boxes_leave_without_a_pass_in_vain_and_touch_the_sectors_that_pairs_of_
     assert_eq!(boxes.global_stores.bytes, pairs.global_stores.bytes);
     // 16 boxes of a tile, and for each of 8 warps 64 pairs of each lane.
     assert_eq!((boxes.global_stores.requests, pairs.global_stores.requests), (16, 8 * 64));
+}
+
+#[test]
+fn two_blocks_that_share_a_tile_of_b_fetch_a_third_less_and_their_shared_memory_gets_as_much() {
+    // Two tiles one below the other, and eight steps of each.
+    let costs = |kernel: &Kernel| costs_of_sizes(kernel, [256, 256, 512]);
+    let (alone, together) = (costs(&persistent::KERNEL), costs(&cluster::KERNEL));
+    assert_eq!((alone.global_copies.bytes, together.global_copies.bytes), (16 * 49_152, 16 * 32_768));
+    assert_eq!(together.shared_copies.bytes, alone.shared_copies.bytes);
+    assert_eq!(together.mma_multiply_adds, alone.mma_multiply_adds);
 }

@@ -4,6 +4,9 @@
 //! A and B are of bf16 and have tensor maps, C has one as well and a pointer. A block is one warpgroup. It has a tile of
 //! [`SIDE`] x [`SIDE`] elements of C and takes [`SIDE`] places of k at a time, with two stages in shared memory and a barrier for
 //! each. Its thread 0 asks for the copies.
+//!
+//! In those with clusters ([`Launch::Pairs`](crate::Launch::Pairs)) two blocks whose tiles of C stand side by side have the same tiles of A. They fetch these in turns, for
+//! both, and have a second barrier for each stage, at which both say that they are through with it.
 
 use cuda_std::*;
 use kernel_common::barriers;
@@ -28,7 +31,7 @@ const STAGING: u32 = 2 * BOX;
 /// What dynamic shared memory may lack of a multiple of 1024 at its beginning, where tiles begin.
 const ALIGNMENT: u32 = 1024;
 /// Dynamic shared memory of a block.
-pub const SHARED_BYTES: u32 = STAGES * STAGE + STAGING + STAGES * 8 + ALIGNMENT;
+pub const SHARED_BYTES: u32 = STAGES * STAGE + STAGING + STAGES * 16 + ALIGNMENT;
 
 /// The addresses of the tensor maps.
 pub struct Maps {
@@ -57,10 +60,7 @@ impl Worker {
     /// All threads of the block must come here.
     #[inline(always)]
     pub unsafe fn new() -> Worker {
-        let thread = thread::thread_idx_x();
-        let first = dynamic_shared_memory().next_multiple_of(ALIGNMENT);
-        let [column, row] = [thread::block_idx_x(), thread::block_idx_y()].map(|block| block * SIDE as u32);
-        let worker = Worker { thread, row, column, first };
+        let worker = Worker::here();
         if worker.copies() {
             for stage in 0..STAGES {
                 barriers::initialise(worker.full(stage), 1);
@@ -69,6 +69,15 @@ impl Worker {
         }
         thread::sync_threads();
         worker
+    }
+
+    /// This thread, of a block that has no barriers yet.
+    #[inline(always)]
+    pub fn here() -> Worker {
+        let thread = thread::thread_idx_x();
+        let first = dynamic_shared_memory().next_multiple_of(ALIGNMENT);
+        let [column, row] = [thread::block_idx_x(), thread::block_idx_y()].map(|block| block * SIDE as u32);
+        Worker { thread, row, column, first }
     }
 
     /// Whether it asks for copies.
@@ -87,6 +96,12 @@ impl Worker {
     #[inline(always)]
     pub fn full(&self, step: u32) -> u32 {
         self.first + STAGES * STAGE + STAGING + step % STAGES * 8
+    }
+
+    /// The other barrier of a step's stage, in kernels that have one.
+    #[inline(always)]
+    pub fn empty(&self, step: u32) -> u32 {
+        self.full(step) + STAGES * 8
     }
 
     /// The parity of the phase of a step.

@@ -23,6 +23,8 @@
 //! - Tiles that a warpgroup multiplies, for Hopper alone: [`boxes_wrong_phase`], [`boxes_too_few_bytes`],
 //!   [`boxes_too_many_bytes`], [`boxes_into_a_stage_still_read`], [`sums_stored_before_the_wait`],
 //!   [`proxy_fence_missing`].
+//! - Clusters of blocks, for Hopper alone: [`cluster_barrier_missing`], [`stage_read_by_the_other_block`],
+//!   [`block_ends_before_the_other`].
 //! - Barriers that not all threads reach: [`barrier_in_branch`], [`barrier_in_uneven_loop`], [`early_return`],
 //!   [`different_barriers`].
 //! - Threads of a warp: [`warp_exchange`], [`reduction_in_lockstep`].
@@ -83,6 +85,10 @@ pub enum Kind {
     MissingProxyFence,
     /// Sums of a product of a warpgroup are used before it has been waited for.
     ProductNotAwaited,
+    /// An mbarrier of another block of the cluster is used that isn't known to be one.
+    MbarrierNotShown,
+    /// The shared memory of another block of the cluster is used, which may have ended.
+    BlockExitsEarly,
 }
 
 /// One thing to be found, at lines named by their marks.
@@ -120,6 +126,8 @@ pub enum Launch {
     /// A block of [`boxes::THREADS`] threads for each tile of C of [`boxes::SIDE`] rows and columns, on Hopper alone. Kernels
     /// take tensor maps of A, B and C as [`boxes::Maps`] says, a pointer to C, m, n and k.
     Boxes,
+    /// The same in clusters of two blocks that stand side by side, the last of which may be beside C.
+    Pairs,
 }
 
 impl Launch {
@@ -132,6 +140,10 @@ impl Launch {
             Launch::Lines => [(m * n).div_ceil(LINE) as u32, 1, 1],
             Launch::OneLine => [1, 1, 1],
             Launch::Boxes => [n.div_ceil(boxes::SIDE) as u32, m.div_ceil(boxes::SIDE) as u32, 1],
+            Launch::Pairs => {
+                let [x, y, z] = Launch::Boxes.grid(m, n);
+                [x.next_multiple_of(2), y, z]
+            }
         }
     }
 
@@ -140,16 +152,22 @@ impl Launch {
         match self {
             Launch::Tiles | Launch::TilesTwice => [TILE as u32, TILE as u32, 1],
             Launch::Lines | Launch::OneLine => [LINE as u32, 1, 1],
-            Launch::Boxes => [boxes::THREADS as u32, 1, 1],
+            Launch::Boxes | Launch::Pairs => [boxes::THREADS as u32, 1, 1],
         }
     }
 
     /// Shared memory that the launch adds to what the kernel declares, in bytes per block.
     pub const fn dynamic_shared_bytes(self) -> u32 {
-        match self {
-            Launch::Boxes => boxes::SHARED_BYTES,
-            _ => 0,
+        if self.takes_maps() {
+            boxes::SHARED_BYTES
+        } else {
+            0
         }
+    }
+
+    /// Whether kernels take tensor maps, and run on Hopper alone.
+    pub const fn takes_maps(self) -> bool {
+        matches!(self, Launch::Boxes | Launch::Pairs)
     }
 }
 
@@ -251,6 +269,26 @@ macro_rules! entries_of_boxes {
     };
 }
 
+/// The same of kernels that are launched as [`Launch::Pairs`].
+macro_rules! entries_of_pairs {
+    ($broken:ident, $right:ident) => {
+        entries_of_boxes!($broken, $right);
+        clusters_of_two!($broken);
+        clusters_of_two!($right);
+    };
+}
+
+/// States in the PTX that two blocks along x make a cluster.
+macro_rules! clusters_of_two {
+    ($entry:ident) => {
+        const _: () = {
+            #[cfg(target_arch = "nvptx64")]
+            #[export_name = concat!("launch_bounds_of_", stringify!($entry))]
+            pub static LAUNCH_BOUNDS: kernel_common::launch::LaunchBounds = [0, 0, 0, 0, 0, 2];
+        };
+    };
+}
+
 /// Declares one of them.
 macro_rules! entry_of_boxes {
     ($entry:ident, $broken:literal, $documentation:literal) => {
@@ -333,6 +371,9 @@ mistakes! {
     boxes_into_a_stage_still_read
     sums_stored_before_the_wait
     proxy_fence_missing
+    cluster_barrier_missing
+    stage_read_by_the_other_block
+    block_ends_before_the_other
     barrier_in_branch
     barrier_in_uneven_loop
     early_return

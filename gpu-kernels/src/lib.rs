@@ -36,6 +36,7 @@
 //! 22. [`tensor_maps`]: one thread asks for whole tiles, and four warps multiply together.
 //! 23. [`producer`]: a warp that only copies, a ring of stages, and registers that change hands.
 //! 24. [`persistent`]: blocks that stay for one tile after the other, and sums that leave as tiles came.
+//! 25. [`cluster`]: two blocks share a tile of B, and each fetches half of it for both.
 //!
 //! The crates `production-kernels` and `hopper-kernels` are where they lead: these ideas in one generic body each, for any shape of
 //! tile.
@@ -114,5 +115,6 @@ kernels! {
     tensor_maps
     producer
     persistent
+    cluster
     general_tiled
 }

@@ -54,6 +54,9 @@
 //! 512 tiles of this size, 3.88 rounds, N = 2048 has 128, and N = 1024 has 32, for which a smaller tile is better. A library has
 //! several; see the crate `hopper-kernels`.
 //!
+//! And the second-level cache: two blocks whose tiles are in one column each fetch the same tile of B. [`cluster`](crate::cluster) fetches it
+//! once.
+//!
 //! ## Measured
 //!
 //! Not yet.
@@ -61,7 +64,8 @@
 use crate::block_order::tile;
 use crate::launch::{Kernel, LaunchShape, Signature};
 use crate::producer::{
-    self, Ring, BARRIERS_BYTES, COLUMNS, CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS, STAGES_BYTES,
+    self, Alone, Neighbours, Ring, BARRIERS_BYTES, COLUMNS, CONSUMERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS,
+    STAGES_BYTES,
 };
 use crate::tensor_maps::{self, aligned_shared_memory, ALIGNMENT, BOX, ROWS, WARPGROUP, WARPGROUP_ROWS};
 use cuda_std::*;
@@ -79,6 +83,9 @@ const BOX_COLUMNS: usize = 32;
 const BOXES: usize = 2;
 /// Bytes of all of them.
 const BOXES_BYTES: u32 = (CONSUMERS * BOXES) as u32 * BOX;
+
+/// Dynamic shared memory of a block.
+pub(crate) const SHARED_BYTES: u32 = STAGES_BYTES + BOXES_BYTES + BARRIERS_BYTES + ALIGNMENT;
 
 /// How A and B are copied, as in [`tensor_maps`], and C.
 pub const OPERANDS: MappedOperands = MappedOperands {
@@ -103,8 +110,7 @@ pub const KERNEL: Kernel = Kernel {
 
 /// One block of THREADS threads per tile of C, all along x; fewer blocks will do, and one for each multiprocessor is best.
 pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
-    let shared_bytes = STAGES_BYTES + BOXES_BYTES + BARRIERS_BYTES + ALIGNMENT;
-    LaunchShape::flat(m, n, KERNEL.tile, KERNEL.block, shared_bytes)
+    LaunchShape::flat(m, n, KERNEL.tile, KERNEL.block, SHARED_BYTES)
 }
 
 /// C = A B, ROWS x COLUMNS tiles of C one after the other in each block.
@@ -118,33 +124,59 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 pub unsafe fn persistent(a: TensorMap, b: TensorMap, c: TensorMap, m: usize, n: usize, k: usize) {
     let maps = (parameter_address!(persistent, 0), parameter_address!(persistent, 1));
     let c = parameter_address!(persistent, 2);
-    let boxes = aligned_shared_memory() + STAGES_BYTES;
-    let mut ring = Ring::new(maps, boxes + BOXES_BYTES);
     let (rows, columns) = (m.div_ceil(ROWS) as u32, n.div_ceil(COLUMNS) as u32);
-    let first_element = |number| {
+    let tiles = Tiles { first: thread::block_idx_x(), step: thread::grid_dim_x(), count: rows * columns };
+    stay::<Alone>(maps, c, k, tiles, |number| {
         let (row, column) = tile::<GROUP_ROWS>(number, rows, columns);
         (row * ROWS as u32, column * COLUMNS as u32)
-    };
-    let mut number = thread::block_idx_x();
+    });
+}
+
+/// Which tiles a block takes, by their numbers: every `step`th of `count`, from `first` on.
+pub(crate) struct Tiles {
+    pub first: u32,
+    pub step: u32,
+    pub count: u32,
+}
+
+/// All that a block does: its tiles of C, one after the other. `first_element` says where the one with a number begins.
+///
+/// # Safety
+///
+/// All threads of the block must come here, and those of its [`Neighbours`]. `maps` and `c` must be the addresses of A's map, B's and C's, `k` not
+/// 0, and shared memory have room.
+#[inline(always)]
+pub(crate) unsafe fn stay<N: Neighbours>(
+    maps: (u64, u64),
+    c: u64,
+    k: usize,
+    Tiles { first, step, count }: Tiles,
+    first_element: impl Fn(u32) -> (u32, u32),
+) {
+    let boxes = aligned_shared_memory() + STAGES_BYTES;
+    let mut ring = Ring::<N>::new(maps, boxes + BOXES_BYTES);
+    let mut number = first;
     let thread = thread::thread_idx_x();
     if thread < WARPGROUP as u32 {
         release_registers::<PRODUCER_REGISTERS>();
         if thread == 0 {
-            while number < rows * columns {
+            while number < count {
                 ring.fill(first_element(number), k);
-                number += thread::grid_dim_x();
+                number += step;
             }
+            N::leave();
         }
     } else {
         take_registers::<CONSUMER_REGISTERS>();
         let consumer = thread / WARPGROUP as u32 - 1;
         let output = Output::new(c, consumer, boxes);
-        while number < rows * columns {
+        while number < count {
             let sums = ring.multiply(consumer, k);
             output.store(&sums, first_element(number));
-            number += thread::grid_dim_x();
+            number += step;
         }
         output.finish();
+        N::leave();
     }
 }
 

@@ -55,6 +55,8 @@
 //!
 //! Not yet.
 
+use core::marker::PhantomData;
+
 use crate::launch::{Kernel, LaunchShape, Registers, Signature, Tile};
 use crate::register_column::first_element;
 use crate::tensor_maps::{
@@ -76,7 +78,7 @@ pub const CONSUMERS: usize = ROWS / WARPGROUP_ROWS;
 pub const THREADS: usize = WARPGROUP * (1 + CONSUMERS);
 
 /// Boxes of B's tile, one after the other.
-const BOXES_B: u32 = (COLUMNS / BOX_COLUMNS) as u32;
+pub(crate) const BOXES_B: u32 = (COLUMNS / BOX_COLUMNS) as u32;
 /// Bytes of a stage.
 const STAGE: u32 = BYTES_A + BOXES_B * BOX;
 /// Bytes of all stages.
@@ -116,7 +118,7 @@ pub fn launch_shape(m: usize, n: usize, _k: usize) -> Option<LaunchShape> {
 #[allow(unused_variables)] // Maps are used by their addresses.
 pub unsafe fn producer(a: TensorMap, b: TensorMap, c: *mut f32, m: usize, n: usize, k: usize) {
     let maps = (parameter_address!(producer, 0), parameter_address!(producer, 1));
-    let mut ring = Ring::new(maps, aligned_shared_memory() + STAGES_BYTES);
+    let mut ring = Ring::<Alone>::new(maps, aligned_shared_memory() + STAGES_BYTES);
     let (row, column) = first_element(ROWS, COLUMNS);
     // The registers are the assembler's business from here on: it wants to see two ways that don't meet again.
     let thread = thread::thread_idx_x();
@@ -133,9 +135,78 @@ pub unsafe fn producer(a: TensorMap, b: TensorMap, c: *mut f32, m: usize, n: usi
     }
 }
 
+/// Who else fills a ring's stages and multiplies what is in them, beside the block itself.
+pub(crate) trait Neighbours {
+    /// Blocks that do, this one included.
+    const BLOCKS: u32;
+
+    /// Waits until the barriers that one thread has made are known to all who use them.
+    ///
+    /// # Safety
+    ///
+    /// All threads of these blocks must come here.
+    unsafe fn meet();
+
+    /// Asks for B's tile at (`column`, `place`), or for this block's part of it. `full` learns of its bytes.
+    ///
+    /// # Safety
+    ///
+    /// `map` must be B's, and the stage of `tile` empty.
+    unsafe fn load_b(tile: u32, map: u64, at: (u32, u32), full: u32);
+
+    /// Says to whoever fills a stage that this consumer is through with it.
+    ///
+    /// # Safety
+    ///
+    /// One thread of a consumer comes here, once for every stage that it was filled for.
+    unsafe fn release(empty: u32);
+
+    /// Leaves the ring.
+    ///
+    /// # Safety
+    ///
+    /// All threads come here that haven't ended.
+    unsafe fn leave();
+}
+
+/// Where in shared memory the box of B's tile with that number belongs, and where it is in B.
+#[inline(always)]
+pub(crate) fn box_of_b(tile: u32, (column, place): (u32, u32), number: u32) -> (u32, [u32; 3]) {
+    (tile + number * BOX, [column + number * BOX_COLUMNS as u32, place, 0])
+}
+
+/// Nobody: every block has a ring of its own.
+pub(crate) enum Alone {}
+
+impl Neighbours for Alone {
+    const BLOCKS: u32 = 1;
+
+    #[inline(always)]
+    unsafe fn meet() {
+        thread::sync_threads();
+    }
+
+    #[inline(always)]
+    unsafe fn load_b(tile: u32, map: u64, at: (u32, u32), full: u32) {
+        for number in 0..BOXES_B {
+            let (to, from) = box_of_b(tile, at, number);
+            load(to, map, from, full);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn release(empty: u32) {
+        barriers::arrive(empty);
+    }
+
+    #[inline(always)]
+    unsafe fn leave() {
+        // Nobody else reaches its shared memory.
+    }
+}
+
 /// The stages as one thread goes round them: the next one to be filled, or to be multiplied.
-#[derive(Clone, Copy)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<N> {
     maps: (u64, u64),
     /// The first stage.
     first: u32,
@@ -143,27 +214,29 @@ pub(crate) struct Ring {
     /// The stage at hand, and the parity of its round.
     stage: u32,
     parity: u32,
+    neighbours: PhantomData<N>,
 }
 
-impl Ring {
+impl<N: Neighbours> Ring<N> {
     /// The ring of a block, with its barriers made and shown to all. `barriers` is behind the stages and what else is there.
     ///
     /// # Safety
     ///
     /// All threads of the block must come here; `maps` must be the addresses of A's map and B's, and shared memory have room.
     #[inline(always)]
-    pub(crate) unsafe fn new(maps: (u64, u64), barriers: u32) -> Ring {
-        let ring = Ring { maps, first: aligned_shared_memory(), barriers, stage: 0, parity: 0 };
+    pub(crate) unsafe fn new(maps: (u64, u64), barriers: u32) -> Ring<N> {
+        let first = aligned_shared_memory();
+        let ring = Ring { maps, first, barriers, stage: 0, parity: 0, neighbours: PhantomData };
         if thread::thread_idx_x() == 0 {
             prefetch(maps.0);
             prefetch(maps.1);
             for stage in 0..STAGES {
                 barriers::initialise(ring.full(stage), 1);
-                barriers::initialise(ring.empty(stage), CONSUMERS as u32);
+                barriers::initialise(ring.empty(stage), N::BLOCKS * CONSUMERS as u32);
             }
             barriers::show_to_copies();
         }
-        thread::sync_threads();
+        N::meet();
         ring
     }
 
@@ -202,10 +275,7 @@ impl Ring {
             barriers::arrive_and_expect(full, STAGE);
             let tile_a = self.first + self.stage * STAGE;
             load(tile_a, self.maps.0, [place, row, 0], full);
-            for number in 0..BOXES_B {
-                let first_column = column + number * BOX_COLUMNS as u32;
-                load(tile_a + BYTES_A + number * BOX, self.maps.1, [first_column, place, 0], full);
-            }
+            N::load_b(tile_a + BYTES_A, self.maps.1, (column, place), full);
             self.advance();
             place += DEPTH as u32;
         }
@@ -230,7 +300,7 @@ impl Ring {
             // The product before this one is through, and its stage empty.
             Bf16x256::wait::<1>(&mut sums);
             if place > 0 && is_first {
-                barriers::arrive(self.empty(before));
+                N::release(self.empty(before));
             }
             before = self.stage;
             self.advance();
@@ -241,7 +311,7 @@ impl Ring {
         }
         Bf16x256::wait::<0>(&mut sums);
         if is_first {
-            barriers::arrive(self.empty(before));
+            N::release(self.empty(before));
         }
         sums
     }

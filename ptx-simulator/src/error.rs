@@ -98,6 +98,11 @@ pub enum Nearest {
         /// Its length in bytes.
         bytes: u64,
     },
+    /// The address is in the shared memory of another block of the cluster, which the instruction doesn't reach.
+    OtherBlock {
+        /// That block's rank in the cluster.
+        rank: u32,
+    },
     /// The size of the space that the address should be in (shared, local or parameter memory).
     Space {
         /// Its length in bytes.
@@ -120,6 +125,10 @@ impl fmt::Display for Nearest {
             Nearest::Freed { start, bytes } => {
                 write!(formatter, "inside an allocation of {bytes} bytes at {start:#x} that was freed")
             }
+            Nearest::OtherBlock { rank } => write!(
+                formatter,
+                "it's that of the block of rank {rank} in the cluster, which instructions with `.shared::cluster` reach"
+            ),
             Nearest::Space { bytes: 0 } => formatter.write_str("this kernel has none of it"),
             Nearest::Space { bytes } => write!(formatter, "its size here is {bytes} bytes"),
         }
@@ -289,6 +298,33 @@ pub enum LaunchErrorKind {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// Something is wrong with the use of the cluster's barrier.
+    #[error("the cluster's barrier (`barrier.cluster`): {0}")]
+    ClusterBarrier(ClusterBarrierProblem),
+    /// An access to the shared memory of a block of the cluster whose threads have all exited.
+    #[error(
+        "{} of {bytes} bytes at {address:#x} of the shared memory of block {block:?}, which has exited: a block must stay until \
+         the others of its cluster are through with its shared memory; let all wait at the cluster's barrier at their end",
+        access_word(*access)
+    )]
+    BlockExited {
+        /// Position of that block in the grid.
+        block: [u32; 3],
+        /// The address in its shared memory.
+        address: u64,
+        /// Bytes of the access.
+        bytes: u32,
+        /// Reading or writing.
+        access: AccessKind,
+    },
+    /// An address was to be found in a block that the cluster doesn't have.
+    #[error("there is no block of rank {rank} in a cluster of {blocks}")]
+    NoSuchRank {
+        /// The rank asked for.
+        rank: u32,
+        /// Blocks of the cluster.
+        blocks: u32,
+    },
     /// A barrier was used with a wrong number or thread count.
     #[error(
         "barrier {barrier} with a count of {count} threads: barriers are 0 to 15, counts multiples of 32 that agree"
@@ -389,6 +425,30 @@ pub enum LaunchErrorKind {
     OutOfMemory(#[from] AllocateError),
 }
 
+/// What is wrong with the use of a cluster's barrier.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterBarrierProblem {
+    /// A thread arrived again before it had waited.
+    #[error("this thread arrives a second time and hasn't waited in between")]
+    ArrivedTwice,
+    /// A thread waits without having arrived.
+    #[error("this thread waits and hasn't arrived before")]
+    NotArrived,
+    /// Threads wait at it that others can't reach any more.
+    #[error(
+        "this thread waits there forever: {arrived} of {expected} threads that haven't exited arrived; the others: {others}"
+    )]
+    WaitsForEver {
+        /// Threads of the cluster that arrived.
+        arrived: u32,
+        /// Threads of the cluster that haven't exited.
+        expected: u32,
+        /// Where the other threads are.
+        others: String,
+    },
+}
+
 /// An mbarrier that threads wait at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MbarrierWait {
@@ -436,7 +496,9 @@ impl MbarrierWait {
 #[non_exhaustive]
 pub enum MbarrierProblem {
     /// There is no mbarrier at the address yet, or none any more.
-    #[error("is not initialised; if another thread does that, a barrier must come between")]
+    #[error(
+        "is not initialised; if another thread does that, a barrier must come between, the cluster's if it's of another block"
+    )]
     NotInitialised,
     /// An mbarrier was initialised while it was one.
     #[error("is initialised twice; one thread does it, once")]
@@ -493,6 +555,19 @@ pub enum BulkCopyProblem {
         address: u64,
         /// What it must be a multiple of.
         alignment: u64,
+    },
+    /// A load whose mbarrier is in another block's shared memory than the bytes go to.
+    #[error("has its mbarrier in another block's shared memory than its bytes go to")]
+    MbarrierElsewhere,
+    /// A mask of blocks that can't be.
+    #[error(
+        "is multicast to the blocks of mask {mask:#06x}, in a cluster of {blocks}: bit r stands for the block of rank r, and there must be one"
+    )]
+    Multicast {
+        /// The mask.
+        mask: u16,
+        /// Blocks of the cluster.
+        blocks: u32,
     },
     /// A number of bytes that isn't a multiple of 16.
     #[error("of {bytes} bytes isn't possible: it moves multiples of 16")]

@@ -53,9 +53,11 @@
 //! shuffles and reductions of a warp; asynchronous copies from global to shared memory (`cp.async`) and mbarriers;
 //! tensor cores, with factors of `f16`, `bf16` and `tf32` and sums of `f32` (`mma.sync`, and `wgmma` of warpgroups), and
 //! their matrices (`ldmatrix`, `stmatrix`); bulk copies of bytes and of tensors' boxes (`cp.async.bulk`,
-//! `cp.async.bulk.tensor`), for which [`TensorMap`] takes the driver's place. What isn't understood is refused by
-//! [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, clusters of several blocks, matrix
-//! products of other types, reductions of bulk copies.
+//! `cp.async.bulk.tensor`), for which [`TensorMap`] takes the driver's place; clusters of up to 8 blocks whose shape the kernel
+//! states (`.reqnctapercluster`), with their barrier, accesses to each other's shared memory, arrivals at each other's
+//! mbarriers and multicast copies. What isn't understood is refused by
+//! [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, matrix
+//! products of other types, reductions of bulk copies, asynchronous stores to other blocks.
 //!
 //! A matrix product is a chain of fused multiply-adds of `f32` for each element, in ascending order of k: every product
 //! is exact, every sum rounded to nearest. Hardware adds several products at once and cuts off what doesn't fit, so that
@@ -70,7 +72,8 @@
 //! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by
 //! all threads of the block that they wait for, those that have exited included; matrix instructions by all lanes of the
 //! warp, and by all four warps of a warpgroup; an mbarrier must be initialised once
-//! and get as many arrivals in each phase as it was initialised for, and as many bytes as it expects; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
+//! and get as many arrivals in each phase as it was initialised for, and as many bytes as it expects; the shared memory of another
+//! block of the cluster must be there, that is, that block mustn't have exited; a warp may execute so many instructions and no more. A violation ends the launch with a [`LaunchError`] that names kernel, block, thread,
 //! address and source line. A store that fails in one lane writes nothing in any.
 //!
 //! [`observe::hazards`] finds more: races, reads of memory that nobody wrote, accesses that leave their array, and it goes
@@ -82,7 +85,10 @@
 //! blocks that wait for later ones get their turn again, up to as many resident blocks as a large GPU has. `%clock` and
 //! `%globaltimer` count the instructions of the warp.
 //!
-//! A warp that asks an mbarrier in vain, or completes its phase, gives its turn to the block's other warps.
+//! The blocks of a cluster run at the same time, warp by warp in turn. In shared memory the one of rank r begins at address
+//! r times 2^24, as on hardware, for the instructions of all of them.
+//!
+//! A warp that asks an mbarrier in vain, or completes its phase, gives its turn to the cluster's other warps.
 //!
 //! Lanes of a warp have program counters of their own. Those that take different branches run one after the other and
 //! merge where they meet; lanes that wait for each other through memory all make progress.
@@ -107,12 +113,12 @@ mod tensor_map;
 
 pub use decode::{KernelInfo, KernelParameter, Module, SharedArray};
 pub use error::{
-    AccessKind, AllocateError, BulkCopyProblem, LaunchError, LaunchErrorKind, LoadError, MbarrierProblem, MbarrierWait,
-    MemoryError, MemorySpace, Nearest, SourceLocation, VariableName,
+    AccessKind, AllocateError, BulkCopyProblem, ClusterBarrierProblem, LaunchError, LaunchErrorKind, LoadError,
+    MbarrierProblem, MbarrierWait, MemoryError, MemorySpace, Nearest, SourceLocation, VariableName,
 };
 pub use parse::ParseError;
 pub use simulator::{
-    Argument, DEFAULT_INSTRUCTION_LIMIT, DevicePointer, LaunchConfig, MAX_BLOCK, MAX_BLOCK_THREADS, MAX_GRID,
-    MAX_SHARED_BYTES, Simulator, SimulatorBuilder, available_memory,
+    Argument, DEFAULT_INSTRUCTION_LIMIT, DevicePointer, LaunchConfig, MAX_BLOCK, MAX_BLOCK_THREADS, MAX_CLUSTER_BLOCKS,
+    MAX_GRID, MAX_SHARED_BYTES, Simulator, SimulatorBuilder, available_memory,
 };
 pub use tensor_map::{Swizzle, TENSOR_MAP_BYTES, TensorElement, TensorMap, TensorMapError, TensorMapLayout};

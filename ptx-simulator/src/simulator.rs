@@ -16,6 +16,8 @@ pub const DEFAULT_INSTRUCTION_LIMIT: u64 = 1 << 30;
 pub const MAX_SHARED_BYTES: u64 = 227 << 10;
 /// Threads that a block can have.
 pub const MAX_BLOCK_THREADS: u64 = 1024;
+/// Blocks that a cluster can have on every GPU with clusters. Some allow 16, to launches that ask for it; here none does.
+pub const MAX_CLUSTER_BLOCKS: u64 = 8;
 /// Largest extents of a block.
 pub const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 /// Largest extents of a grid.
@@ -326,6 +328,7 @@ impl Simulator {
             parameter_bytes: kernel.program.parameter_bytes,
             grid: config.grid,
             block: config.block,
+            cluster: kernel.info.cluster.unwrap_or([1; 3]),
             threads,
             warps: threads.div_ceil(32),
             dynamic_shared_bytes: config.dynamic_shared_bytes,
@@ -408,6 +411,12 @@ fn check_shape(kernel: &KernelInfo, config: &LaunchConfig) -> Result<(), LaunchE
         if threads > limit {
             return bad("block", config.block, format!("the kernel was compiled for at most {limit} threads"));
         }
+    }
+    let cluster = kernel.cluster.unwrap_or([1; 3]);
+    if config.grid.iter().zip(cluster).any(|(blocks, of_cluster)| !blocks.is_multiple_of(of_cluster)) {
+        let limit =
+            format!("the kernel runs in clusters of {cluster:?} blocks, and a grid must have multiples of these");
+        return bad("grid", config.grid, limit);
     }
     let needed = u64::from(kernel.static_shared_bytes) + u64::from(config.dynamic_shared_bytes);
     if needed > MAX_SHARED_BYTES {

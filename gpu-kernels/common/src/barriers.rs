@@ -55,8 +55,9 @@ pub unsafe fn wait(barrier: u32, parity: u32) {
     let _ = (barrier, parity);
 }
 
-/// Makes barriers that this thread has made visible to copies that report to them ([`tensor_maps`](crate::tensor_maps)), for compute
-/// capability 9.0 and later.
+/// Makes barriers that this thread has made visible to copies that report to them ([`tensor_maps`](crate::tensor_maps)), and to the other
+/// blocks of its [cluster](crate::clusters) once all have been at the cluster's barrier. `fence.mbarrier_init.release.cluster`
+/// (PTX ISA, "Parallel Synchronization and Communication Instructions: membar / fence"), for compute capability 9.0 and later.
 ///
 /// # Safety
 ///

@@ -2,7 +2,7 @@
 //! and how it tells cuda_builder what it needs to know of an entry ([`entry_facts!`]), what a general product is
 //! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two
 //! halves, [`tensor_cores`], [`vectors`] at addresses that are plain numbers, the types of [`elements`], the order of
-//! [`grids`], and a thread's [`position`]. What a kernel
+//! [`grids`], and a thread's [`position`]; for Hopper alone whole tiles ([`tensor_maps`]), [`warpgroups`] and [`clusters`]. What a kernel
 //! that copies whole tiles says of its matrices is in [`operands`].
 //!
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so
@@ -21,6 +21,7 @@
 
 pub mod barriers;
 pub mod call;
+pub mod clusters;
 pub mod copies;
 pub mod elements;
 pub mod grids;

@@ -64,6 +64,27 @@ pub unsafe fn load(destination: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32
     let _ = (destination, map, x, y, z, barrier);
 }
 
+/// Starts a copy of a tile into shared memory of several blocks of the cluster: those of the ranks whose bits are set in `blocks`. In each the tile
+/// comes to the same place as `destination` in this block, and its bytes are reported to the barrier at the same place as `barrier`. It's
+/// read once.
+///
+/// `cp.async.bulk.tensor.3d` with `.multicast::cluster` (PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor").
+///
+/// # Safety
+///
+/// As for [`load`], in each of these blocks; this block must [know](crate::barriers::show_to_copies) of the barriers.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn load_for_blocks(destination: u32, map: u64, [x, y, z]: [u32; 3], barrier: u32, blocks: u16) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [{}], [{}, {{ {}, {}, {} }}], [{}], {};",
+        in(reg32) destination, in(reg64) map, in(reg32) x, in(reg32) y, in(reg32) z, in(reg32) barrier, in(reg16) blocks,
+        options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (destination, map, x, y, z, barrier, blocks);
+}
+
 /// Starts a copy of a tile from shared memory to the one that begins at element `x` of row `y` of matrix `z`.
 ///
 /// # Safety

@@ -170,6 +170,7 @@ fn acts(kind: &FindingKind, touched: Option<&Touched>) -> (Act, Act) {
     match kind {
         FindingKind::ReadAfterWrite | FindingKind::MissingProxyFence => (Act::Writes, Act::Reads),
         FindingKind::MissingWarpgroupFence | FindingKind::ProductNotAwaited => (Act::Executes, Act::Executes),
+        FindingKind::MbarrierNotShown => (Act::Writes, Act::Atomic),
         FindingKind::WriteAfterRead => (Act::Reads, Act::Writes),
         FindingKind::WriteAfterWrite => (Act::Writes, Act::Writes),
         FindingKind::Uninitialised => (Act::Reads, Act::Reads),
@@ -194,6 +195,8 @@ fn classify(kind: FindingKind) -> (ProblemKind, Option<String>) {
         FindingKind::DifferentBarriers => (ProblemKind::DifferentBarriers, None),
         FindingKind::CopyNeverAwaited => (ProblemKind::CopyNeverAwaited, None),
         FindingKind::MissingProxyFence => (ProblemKind::MissingProxyFence, None),
+        FindingKind::MbarrierNotShown => (ProblemKind::MbarrierNotShown, None),
+        FindingKind::BlockExitsEarly => (ProblemKind::BlockExitsEarly, None),
         FindingKind::MissingWarpgroupFence => (ProblemKind::MissingWarpgroupFence, None),
         FindingKind::ProductNotAwaited => (ProblemKind::ProductNotAwaited, None),
         FindingKind::Fault(fault) => {

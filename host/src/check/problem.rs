@@ -36,6 +36,10 @@ pub enum ProblemKind {
     CopyNeverAwaited,
     /// What a thread wrote is read by a bulk copy or a warpgroup's product, without a fence between the proxies.
     MissingProxyFence,
+    /// An mbarrier of another block of the cluster is used, and nothing says there that it's initialised.
+    MbarrierNotShown,
+    /// The shared memory of another block of the cluster is accessed, and nothing keeps that block from ending before.
+    BlockExitsEarly,
     /// A warpgroup's product uses registers that were written otherwise, without its fence.
     MissingWarpgroupFence,
     /// A register is used that a warpgroup's product may still write.

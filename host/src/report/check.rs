@@ -260,6 +260,18 @@ fn title(problem: &Problem, language: Language) -> String {
         MissingProxyFence => {
             title("no fence between the proxies for", "缺少代理间的栅栏（fence.proxy.async）") + &words
         }
+        MbarrierNotShown => language
+            .choose("an mbarrier of another block that isn't known to be one", "使用了其他线程块中尚不可见的 mbarrier")
+            .to_owned(),
+        BlockExitsEarly => {
+            language
+                .choose(
+                    "access to the shared memory of a block that may have ended",
+                    "访问了可能已经结束的线程块的共享内存",
+                )
+                .to_owned()
+                + &words
+        }
         MissingWarpgroupFence => {
             language.choose("no fence before a warpgroup's product", "warpgroup 乘法之前缺少 wgmma.fence").to_owned()
         }
@@ -396,6 +408,12 @@ pub(super) fn advice(problem: &Problem, language: Language) -> String {
         return text;
     }
     let text = match (problem.kind, language) {
+        (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::En) if between && !problem.global => format!(
+            "The threads are in different blocks of a cluster, and nothing of both comes between {first} and {second}: the cluster's barrier (clusters::sync), or an mbarrier at which the threads of both blocks arrive."
+        ),
+        (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::Zh) if between && !problem.global => format!(
+            "两个线程属于同一集群的不同线程块，而{first}与{second}之间没有跨这两个线程块的同步：请使用集群的屏障（clusters::sync），或由两个线程块的线程都到达的 mbarrier。"
+        ),
         (ReadAfterWrite | WriteAfterRead | WriteAfterWrite, Language::En) if between => format!(
             "The threads are in different blocks, and no barrier reaches across blocks: let each block have elements of its own, use atomics, or put {second} into a second launch."
         ),
@@ -450,6 +468,10 @@ pub(super) fn advice(problem: &Problem, language: Language) -> String {
         (CopyNeverAwaited, Language::Zh) => "线程结束时它的拷贝还没有完成：请先等待（wait_group::<0>()），用不到的拷贝则不要发起。".to_owned(),
         (MissingProxyFence, Language::En) => format!("Copies of tiles and tensor cores see shared memory by another way: after the writes ({first}) each writing thread must show them (show_to_copies), and then a barrier tells who starts the reader ({second})."),
         (MissingProxyFence, Language::Zh) => format!("整块拷贝和张量核心经由另一条通路访问共享内存：写入（{first}）之后，每个写入的线程都要执行 show_to_copies，再用屏障通知发起读取（{second}）的线程。"),
+        (MbarrierNotShown, Language::En) => format!("The mbarrier is set up at {first}, and {second} uses it from another block: put show_to_copies after the setting up, by the same thread, and then clusters::sync()."),
+        (MbarrierNotShown, Language::Zh) => format!("mbarrier 在{first}设置，而{second}从另一个线程块使用它：设置之后要由同一线程执行 show_to_copies，再调用 clusters::sync()。"),
+        (BlockExitsEarly, Language::En) => format!("Nothing keeps the other block until {first} is done with its shared memory, which may be the next block's by then: let all threads of the cluster meet at clusters::sync() before they end."),
+        (BlockExitsEarly, Language::Zh) => format!("没有任何机制让另一个线程块等到{first}用完它的共享内存，届时那里可能已属于下一个线程块：请让集群的所有线程在结束之前调用 clusters::sync()。"),
         (MissingWarpgroupFence, Language::En) => "Registers that are written otherwise, and the first product, need wgmma.fence before the product uses them.".to_owned(),
         (MissingWarpgroupFence, Language::Zh) => "首次乘法之前，以及寄存器被其他指令写过之后，都需要先执行 wgmma.fence，乘法才能使用它们。".to_owned(),
         (ProductNotAwaited, Language::En) => format!("The product ({first}) may still be writing what {second} uses: wait for it first (Product::wait, with few enough groups left open)."),

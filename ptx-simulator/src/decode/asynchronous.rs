@@ -101,6 +101,7 @@ impl<'a> Builder<'a, '_> {
         let mut target = None;
         let mut rest = Vec::new();
         let mut typed = false;
+        let acts = matches!(text.modifiers.first(), Some(&("arrive" | "arrive_drop" | "expect_tx" | "complete_tx")));
         let counts_bytes = matches!(text.modifiers.first(), Some(&("expect_tx" | "complete_tx")));
         for word in words {
             match *word {
@@ -112,8 +113,7 @@ impl<'a> Builder<'a, '_> {
                 "relaxed" if ordered => {
                     return Err(refuse(text, "mbarriers that order no memory (`.relaxed`) are not supported"));
                 }
-                // Without clusters of several blocks, a block is a cluster of its own.
-                "shared::cluster" => target = Some(Target::Shared),
+                "shared::cluster" if acts => target = Some(self.cluster_target(Target::Cluster)),
                 "cluster" if ordered => {}
                 word => rest.push(word),
             }
@@ -138,7 +138,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn emit_mbarrier(&mut self, text: &'a Text<'a>, guard: Guard, mbarrier: Mbarrier) -> Result<()> {
-        if !matches!(mbarrier.target, Target::Shared | Target::Generic) {
+        if !matches!(mbarrier.target, Target::Shared | Target::Cluster | Target::Generic) {
             return Err(refuse(text, "mbarriers are in shared memory"));
         }
         self.emit(Operation::Mbarrier(mbarrier), guard);
@@ -194,6 +194,12 @@ impl<'a> Builder<'a, '_> {
             MbarrierKind::Arrive { incomplete, expects, .. } => {
                 let at = usize::from(!matches!(operands[0], Operand::Address { .. }));
                 if at == 1 && operands[0] != Operand::Discard {
+                    if text.modifiers.contains(&"shared::cluster") {
+                        return Err(refuse(
+                            text,
+                            "an arrival in `.shared::cluster` gives no state: `_` stands in its place",
+                        ));
+                    }
                     destination = self.register(text, &operands[0], RegisterClass::Bits64)?;
                 }
                 match operands.get(at + 1) {

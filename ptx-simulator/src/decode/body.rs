@@ -55,11 +55,12 @@ fn special_value(name: &str, component: Option<&str>) -> Option<SpecialValue> {
                 "%nwarpid" => Fixed(Special::Warps),
                 "%smid"
                 | "%gridid"
-                | "%cluster_ctarank"
                 | "%reserved_smem_offset_begin"
                 | "%reserved_smem_offset_end"
                 | "%reserved_smem_offset_cap" => Constant(0),
-                "%nsmid" | "%cluster_nctarank" => Constant(1),
+                "%nsmid" => Constant(1),
+                "%cluster_ctarank" => Fixed(Special::Rank),
+                "%cluster_nctarank" => Fixed(Special::ClusterBlocks),
                 "%lanemask_eq" => Fixed(Special::MaskEqual),
                 "%lanemask_lt" => Fixed(Special::MaskLess),
                 "%lanemask_le" => Fixed(Special::MaskLessEqual),
@@ -81,11 +82,12 @@ fn special_value(name: &str, component: Option<&str>) -> Option<SpecialValue> {
     Some(match name {
         "%tid" => Fixed(Special::Thread(axis)),
         "%ntid" => Fixed(Special::BlockShape(axis)),
-        // Every block is a cluster of its own.
-        "%ctaid" | "%clusterid" => Fixed(Special::Block(axis)),
-        "%nctaid" | "%nclusterid" => Fixed(Special::GridShape(axis)),
-        "%cluster_ctaid" => Constant(0),
-        "%cluster_nctaid" => Constant(1),
+        "%ctaid" => Fixed(Special::Block(axis)),
+        "%nctaid" => Fixed(Special::GridShape(axis)),
+        "%clusterid" => Fixed(Special::Cluster(axis)),
+        "%nclusterid" => Fixed(Special::ClusterGridShape(axis)),
+        "%cluster_ctaid" => Fixed(Special::BlockInCluster(axis)),
+        "%cluster_nctaid" => Fixed(Special::ClusterShape(axis)),
         _ => return None,
     })
 }
@@ -110,6 +112,7 @@ impl<'a> Builder<'a, '_> {
             "mma" => self.matrix_product(text, guard),
             "wgmma" => self.warpgroup(text, guard),
             "cvta" => self.cvta(text, guard),
+            "mapa" => self.map_address(text, guard),
             "isspacep" => self.isspacep(text, guard),
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "brkpt" => self.control(text, guard),
             "bar" | "barrier" => self.barrier(text, guard),
@@ -119,7 +122,15 @@ impl<'a> Builder<'a, '_> {
                 self.fence(text);
                 let proxy = matches!(text.modifiers[..], ["proxy", "async", ..] | ["proxy", "async::generic", ..])
                     || text.modifiers.first().is_some_and(|word| word.starts_with("proxy::async"));
-                self.emit(if proxy { Operation::ProxyFence } else { Operation::Nothing }, guard);
+                let mbarriers = text.modifiers.first() == Some(&"mbarrier_init");
+                self.emit(
+                    match (proxy, mbarriers) {
+                        (true, _) => Operation::ProxyFence,
+                        (false, true) => Operation::MbarrierFence,
+                        (false, false) => Operation::Nothing,
+                    },
+                    guard,
+                );
                 Ok(())
             }
             "setmaxnreg" => {

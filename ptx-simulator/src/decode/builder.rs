@@ -146,6 +146,7 @@ impl<'a, 't> Builder<'a, 't> {
     // ---- whole kernels ------------------------------------------------------------------------------------
 
     pub fn kernel(&mut self, function: &'a Function<'a>) -> Result<Kernel> {
+        self.cluster(function)?;
         let mut scope = Scope::default();
         let mut parameters = Vec::new();
         let mut offset = 0u64;
@@ -180,6 +181,7 @@ impl<'a, 't> Builder<'a, 't> {
             local_bytes: program.local_words * 4,
             max_threads: function.max_threads,
             exact_threads: function.exact_threads,
+            cluster: function.cluster,
         };
         Ok(Kernel { info, program })
     }

@@ -3,6 +3,7 @@
 use super::body::refuse;
 use super::builder::{Builder, Result};
 use super::program::*;
+use crate::alu::Type;
 use crate::parse::syntax::{Instruction as Text, Operand};
 use crate::tensor_map::MOST_DIMENSIONS;
 
@@ -57,12 +58,14 @@ impl<'a> Builder<'a, '_> {
             BulkDirection::Load => "mbarrier::complete_tx::bytes",
             BulkDirection::Store => "bulk_group",
         };
-        let (mut completed, mut hint) = (false, 0);
+        let (mut completed, mut hint, mut multicast) = (false, 0, 0);
         for word in rest {
             match *word {
                 "tile" if dimensions.is_some() => {}
                 "L2::cache_hint" => hint = 1,
-                "multicast::cluster" => return Err(refuse(text, "clusters of several blocks are not supported")),
+                "multicast::cluster" if direction == BulkDirection::Load && words[0] == "shared::cluster" => {
+                    multicast = 1
+                }
                 word if word == completes => completed = true,
                 word => return Err(refuse(text, format!("`.{word}` is not supported for this copy"))),
             }
@@ -72,35 +75,44 @@ impl<'a> Builder<'a, '_> {
         }
         let bytes = usize::from(dimensions.is_none());
         let barrier = usize::from(direction == BulkDirection::Load);
-        let count = 2 + bytes + barrier + hint;
+        let count = 2 + bytes + barrier + multicast + hint;
         let operands = self.operands(text, count..=count)?;
         let (shared, global) = match direction {
             BulkDirection::Load => (&operands[0], &operands[1]),
             BulkDirection::Store => (&operands[1], &operands[0]),
         };
-        // The array that is named last counts as the one that the copy's address is made from.
         let mbarrier = match direction {
-            BulkDirection::Load => self.short_address(text, &operands[2 + bytes], Target::Shared)?,
+            BulkDirection::Load => self.short_address(text, &operands[2 + bytes], Target::Cluster)?,
             BulkDirection::Store => NO_ADDRESS,
         };
-        let shared = self.short_address(text, shared, Target::Shared)?;
+        // The array that is named last counts as the one that the copy's address is made from; it isn't the mbarrier's.
+        self.direct.remove(&(self.program.code.len() as u32));
+        let mask = match multicast {
+            0 => None,
+            _ => Some(self.source(text, &operands[2 + bytes + barrier], Type::B16, false)?),
+        };
+        let reach = if direction == BulkDirection::Load { Target::Cluster } else { Target::Shared };
+        let shared = self.short_address(text, shared, reach)?;
         let (global, extent) = match dimensions {
-            Some(dimensions) => self.tensor_address(text, global, dimensions)?,
+            Some(dimensions) => self.tensor_address(text, global, dimensions, mask)?,
             None => {
                 let bytes = self.source32(text, &operands[2])?;
-                (self.short_address(text, global, Target::Global)?, BulkExtent::Bytes(bytes))
+                let number = self.list([bytes].into_iter().chain(mask));
+                (self.short_address(text, global, Target::Global)?, BulkExtent::Bytes { number })
             }
         };
-        self.emit(Operation::BulkCopy(BulkCopy { direction, shared, global, mbarrier, extent }), guard);
+        let multicast = mask.is_some();
+        self.emit(Operation::BulkCopy(BulkCopy { direction, shared, global, mbarrier, extent, multicast }), guard);
         Ok(())
     }
 
-    /// A tensor map's generic address, and coordinates.
+    /// A tensor map's generic address, and coordinates with a mask behind them.
     fn tensor_address(
         &mut self,
         text: &'a Text<'a>,
         operand: &Operand<'a>,
         dimensions: usize,
+        mask: Option<u32>,
     ) -> Result<(ShortAddress, BulkExtent)> {
         let Operand::TensorAddress { base, offset, coordinates } = operand else {
             return Err(refuse(text, "a tensor map with coordinates (`[map, {x, y}]`) is needed"));
@@ -119,12 +131,12 @@ impl<'a> Builder<'a, '_> {
                 let address = Constant::Bits64(PARAMETER_WINDOW.wrapping_add(offset as u64));
                 ShortAddress { base: self.constant(address), wide: true, offset: 0 }
             }
-            (_, Target::Shared | Target::Local) => {
+            (_, Target::Shared | Target::Cluster | Target::Local) => {
                 return Err(refuse(text, "tensor maps are parameters, or in global memory"));
             }
             _ => self.short_address(text, &plain, Target::Generic)?,
         };
-        let coordinates = self.list(places);
+        let coordinates = self.list(places.into_iter().chain(mask));
         Ok((map, BulkExtent::Box { coordinates, dimensions: dimensions as u8 }))
     }
 }

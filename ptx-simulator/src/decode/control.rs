@@ -221,7 +221,7 @@ impl<'a> Builder<'a, '_> {
                 let kind = if word == "and" { BarrierKind::And } else { BarrierKind::Or };
                 result(self.register(text, &operands[0], RegisterClass::Predicate)?, kind)
             }
-            ["cluster", ..] => return Err(refuse(text, "clusters are not supported")),
+            ["cluster", ref words @ ..] => return self.cluster_barrier(text, guard, words),
             _ => return Err(refuse(text, "this form of a barrier is not known")),
         };
         let operands = match kind {

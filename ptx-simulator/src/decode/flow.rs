@@ -87,12 +87,8 @@ pub(super) fn visit(
             row(Read, &mut copy.shared.base);
             row(Read, &mut copy.global.base);
             row(Read, &mut copy.mbarrier.base);
-            match &mut copy.extent {
-                BulkExtent::Bytes(bytes) => row(Read, bytes),
-                BulkExtent::Box { coordinates, dimensions } => {
-                    lists[list_range(*coordinates, *dimensions)].iter_mut().for_each(|place| row(Read, place));
-                }
-            }
+            let rows = copy.extent_rows().start..copy.mask_row().map_or(copy.extent_rows().end, |mask| mask + 1);
+            lists[rows].iter_mut().for_each(|place| row(Read, place));
         }
         Operation::Mbarrier(mbarrier) => {
             row(Read, &mut mbarrier.address.base);
@@ -100,6 +96,11 @@ pub(super) fn visit(
             if matches!(mbarrier.kind, MbarrierKind::Arrive { .. }) {
                 row(Write, &mut mbarrier.destination);
             }
+        }
+        Operation::MapAddress(map) => {
+            row(Read, &mut map.source);
+            row(Read, &mut map.rank);
+            row(Write, &mut map.destination);
         }
         Operation::PendingCount { destination, source } => {
             row(Read, source);
@@ -176,7 +177,10 @@ pub(super) fn visit(
         | Operation::WaitForStores { .. }
         | Operation::SetRegisters { .. }
         | Operation::WarpgroupStep(_)
+        | Operation::ClusterArrive { .. }
+        | Operation::ClusterWait
         | Operation::ProxyFence
+        | Operation::MbarrierFence
         | Operation::Nothing => {}
     }
     let mut predicate = |usage: Use, index: u32| {
@@ -329,6 +333,8 @@ impl Blocks {
                 | Operation::Trap
                 | Operation::AssertionFailed { .. }
                 | Operation::Barrier(_)
+                | Operation::ClusterArrive { .. }
+                | Operation::ClusterWait
                 | Operation::WarpBarrier { .. }
                 | Operation::Mbarrier(_) => leader[index + 1] = true,
                 // Lanes may wait before these and go on without each other after them.
@@ -587,15 +593,9 @@ fn share_rows(
         for (_, row, count) in ended.drain(..) {
             free[count as usize - 1].push(row);
         }
-        let reused = if !shared || count > 2 {
-            None
-        } else if let Some(row) = free[count as usize - 1].pop() {
-            Some(row)
-        } else if count == 1 {
-            free[1].pop().inspect(|pair| free[0].push(*pair + 1))
-        } else {
-            None
-        };
+        // Lanes that wait still have what others of their warp, elsewhere in the code, have no use for any more. So a register
+        // takes rows from one of the same width only: in those of another width, a lane's place is that of other lanes.
+        let reused = if !shared || count > 2 { None } else { free[count as usize - 1].pop() };
         let row = reused.unwrap_or_else(|| {
             next += count;
             next - count

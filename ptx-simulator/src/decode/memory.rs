@@ -26,8 +26,8 @@ fn target_of(word: &str) -> Option<Target> {
     Some(match word {
         // Constants live in global memory here, at addresses of their own.
         "global" | CONSTANT => Target::Global,
-        // A block is a cluster of its own, so that both windows are the same.
-        "shared" | "shared::cta" | "shared::cluster" => Target::Shared,
+        "shared" | "shared::cta" => Target::Shared,
+        "shared::cluster" => Target::Cluster,
         "local" => Target::Local,
         "param" | "param::entry" | "param::func" => Target::Parameter,
         _ => return None,
@@ -129,6 +129,7 @@ impl<'a> Builder<'a, '_> {
         operand: &Operand<'a>,
         wanted: Option<Target>,
     ) -> Result<(Address, Target)> {
+        let wanted = wanted.map(|target| self.cluster_target(target));
         let (name, offset) = match operand {
             Operand::Address { base: Some(name), offset } => (*name, *offset),
             Operand::Address { base: None, offset } => {
@@ -161,7 +162,13 @@ impl<'a> Builder<'a, '_> {
             }
             Some(Binding::Shared(start)) => {
                 self.direct.insert(self.program.code.len() as u32, start);
-                (at(start), Target::Shared)
+                if self.program.clustered {
+                    // Where it is differs from block to block.
+                    let base = self.constant(Constant::Shared { start, offset: 0, wide: true });
+                    (Address { base, wide: true, offset }, Target::Shared)
+                } else {
+                    (at(start), Target::Shared)
+                }
             }
             Some(Binding::DynamicShared) => {
                 let base = self.constant(Constant::DynamicShared { offset: 0, wide: true });
@@ -182,6 +189,7 @@ impl<'a> Builder<'a, '_> {
             Some(Binding::Predicate(_)) | None => return Err(refuse(text, format!("`{name}` is not an address"))),
         };
         match wanted {
+            Some(Target::Cluster) if own == Target::Shared => Ok((address, Target::Cluster)),
             Some(wanted) if wanted != own => {
                 Err(refuse(text, format!("`{name}` is not in the state space of this instruction")))
             }
@@ -343,7 +351,7 @@ impl<'a> Builder<'a, '_> {
         };
         let operands = self.operands(text, 2..=2)?;
         let window = match space {
-            Target::Shared => SHARED_WINDOW,
+            Target::Shared | Target::Cluster => SHARED_WINDOW,
             Target::Local => LOCAL_WINDOW,
             _ => 0,
         };
@@ -373,6 +381,12 @@ impl<'a> Builder<'a, '_> {
             _ => None,
         };
         let Some(space) = space else { return Err(refuse(text, "one state space is needed")) };
+        if self.program.clustered && matches!(text.modifiers[..], ["shared" | "shared::cta"]) {
+            return Err(refuse(
+                text,
+                "whether an address is in the block's own shared memory isn't told in clusters; `.shared::cluster` is",
+            ));
+        }
         let operands = self.operands(text, 2..=2)?;
         let destination = self.register(text, &operands[0], RegisterClass::Predicate)?;
         let source = self.source(text, &operands[1], Type::B64, false)?;

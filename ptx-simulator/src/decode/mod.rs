@@ -4,6 +4,7 @@ mod asynchronous;
 mod body;
 mod builder;
 mod bulk;
+mod clusters;
 mod control;
 mod flow;
 mod matrices;
@@ -55,6 +56,8 @@ pub struct KernelInfo {
     pub max_threads: Option<[u32; 3]>,
     /// Whether `max_threads` is the only shape allowed (`.reqntid`).
     pub exact_threads: bool,
+    /// Blocks of a cluster along x, y and z, where the kernel states them (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
 }
 
 /// A parameter of a kernel.

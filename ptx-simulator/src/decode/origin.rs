@@ -81,7 +81,11 @@ pub(super) fn trace_origins(
         }
         let computes = matches!(
             instruction.operation,
-            Operation::Alu { .. } | Operation::Pack { .. } | Operation::Unpack { .. } | Operation::Shuffle { .. }
+            Operation::Alu { .. }
+                | Operation::MapAddress(_)
+                | Operation::Pack { .. }
+                | Operation::Unpack { .. }
+                | Operation::Shuffle { .. }
         );
         visit(&mut instruction, types.as_ref(), &mut program.lists, |usage, register, _| {
             if let Register::Row(row) = register {

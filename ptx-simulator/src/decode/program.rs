@@ -18,6 +18,10 @@ pub const PARAMETER_WINDOW: u64 = 0x7f30_0000_0000;
 /// Length of each window.
 pub const WINDOW_BYTES: u64 = 1 << 32;
 
+/// In a cluster, the shared memory of the block of rank r begins at r times so many, as on hardware; the instructions of
+/// every block see its own there.
+pub const BLOCK_WINDOW: u64 = 1 << 24;
+
 /// Everything needed to run one kernel, its functions included.
 #[derive(Debug, Default)]
 pub struct Program {
@@ -35,6 +39,8 @@ pub struct Program {
     pub local_words: u32,
     /// Static shared memory of a block.
     pub shared_bytes: u32,
+    /// Several blocks make a cluster.
+    pub clustered: bool,
     pub parameter_bytes: u32,
     /// Rows that hold the same value throughout a launch.
     pub constants: Vec<(u32, Constant)>,
@@ -77,7 +83,7 @@ pub enum Scope {
     /// An ordinary (weak) access.
     #[default]
     None,
-    /// The threads of the block; a cluster is a block here.
+    /// The threads of the block, or of the cluster: which of them isn't told apart.
     Block,
     /// All threads of the device.
     Device,
@@ -152,6 +158,12 @@ pub enum Special {
     BlockShape(u8),
     Block(u8),
     GridShape(u8),
+    Cluster(u8),
+    ClusterGridShape(u8),
+    BlockInCluster(u8),
+    ClusterShape(u8),
+    Rank,
+    ClusterBlocks,
     Lane,
     Warp,
     Warps,
@@ -205,6 +217,8 @@ pub enum Target {
     Shared,
     Local,
     Parameter,
+    /// Shared memory of any block of the cluster, in kernels that run in clusters of several.
+    Cluster,
     /// Decided by the address, lane by lane.
     Generic,
 }
@@ -236,7 +250,7 @@ impl From<Target> for AddressSpace {
     fn from(target: Target) -> AddressSpace {
         match target {
             Target::Global | Target::Generic => AddressSpace::Global,
-            Target::Shared => AddressSpace::Shared,
+            Target::Shared | Target::Cluster => AddressSpace::Shared,
             Target::Local => AddressSpace::Local,
             Target::Parameter => AddressSpace::Parameter,
         }
@@ -373,8 +387,8 @@ pub enum BulkDirection {
 /// What a bulk copy moves.
 #[derive(Clone, Copy, Debug)]
 pub enum BulkExtent {
-    /// Row of the number of bytes.
-    Bytes(u32),
+    /// So many bytes; their number's row is in [`Program::lists`].
+    Bytes { number: u32 },
     /// A box of a tensor. The rows of its coordinates are in [`Program::lists`].
     Box { coordinates: u32, dimensions: u8 },
 }
@@ -389,6 +403,24 @@ pub struct BulkCopy {
     /// The mbarrier of a load.
     pub mbarrier: ShortAddress,
     pub extent: BulkExtent,
+    /// The bytes go to several blocks of the cluster.
+    pub multicast: bool,
+}
+
+impl BulkCopy {
+    /// Where [`Program::lists`] has the rows of the extent.
+    pub fn extent_rows(&self) -> std::ops::Range<usize> {
+        let (start, count) = match self.extent {
+            BulkExtent::Bytes { number } => (number, 1),
+            BulkExtent::Box { coordinates, dimensions } => (coordinates, dimensions),
+        };
+        start as usize..start as usize + usize::from(count)
+    }
+
+    /// Where it has the row of the mask of those blocks, if there is one.
+    pub fn mask_row(&self) -> Option<usize> {
+        self.multicast.then_some(self.extent_rows().end)
+    }
 }
 
 /// `ldmatrix` and `stmatrix`: matrices of 8 x 8 elements of 16 bits between shared memory and the registers of a warp.
@@ -592,6 +624,19 @@ pub enum ShuffleMode {
     Index,
 }
 
+/// `mapa`: the address that an address in shared memory has in another block of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct MapAddress {
+    pub destination: u32,
+    pub source: u32,
+    /// Row of the block's rank in the cluster.
+    pub rank: u32,
+    /// Addresses have 64 bits.
+    pub wide: bool,
+    /// They're generic.
+    pub generic: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
     /// Lane-wise arithmetic.
@@ -681,6 +726,13 @@ pub enum Operation {
         parameters: u32,
     },
     Barrier(Barrier),
+    /// `barrier.cluster.arrive`; with `releases` (not `.relaxed`), what the thread did before is done for those who wait.
+    ClusterArrive {
+        releases: bool,
+    },
+    /// `barrier.cluster.wait`: for all threads of the cluster that haven't exited.
+    ClusterWait,
+    MapAddress(MapAddress),
     WarpBarrier {
         members: u32,
     },
@@ -724,6 +776,8 @@ pub enum Operation {
     },
     /// `fence.proxy.async`: orders accesses of threads with those of bulk copies and of warpgroups' products.
     ProxyFence,
+    /// `fence.mbarrier_init`: makes mbarriers that the thread has initialised known to the cluster.
+    MbarrierFence,
     /// Other fences, prefetches and hints: nothing to do, since all memory is coherent.
     Nothing,
 }

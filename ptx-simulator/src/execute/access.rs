@@ -29,7 +29,7 @@ fn target_at(address: u64) -> Target {
 
 fn window_of(target: Target) -> u64 {
     match target {
-        Target::Shared => SHARED_WINDOW,
+        Target::Shared | Target::Cluster => SHARED_WINDOW,
         Target::Local => LOCAL_WINDOW,
         Target::Parameter => PARAMETER_WINDOW,
         Target::Global | Target::Generic => 0,
@@ -94,7 +94,69 @@ pub(super) fn lane_addresses(rows: *const Row, address: &Address) -> [u64; 32] {
     }
 }
 
+/// Why there is nothing at an address in shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreachable {
+    /// It's in no block's.
+    Outside,
+    /// It's in that of the block of this rank, which the instruction doesn't reach.
+    OtherBlock(u32),
+    /// All threads of the block of this rank have exited.
+    Exited(u32),
+}
+
 impl<W: Watch> Executor<'_, W> {
+    // ---- shared memory ------------------------------------------------------------------------------------
+
+    /// Where the running block's shared memory begins in the cluster.
+    pub fn own_window(&self) -> u64 {
+        u64::from(self.rank) * BLOCK_WINDOW
+    }
+
+    /// What an address in the shared memory of a block that is there must be added to.
+    pub fn shared_base(&self, address: u64) -> *mut u8 {
+        let rank = address / BLOCK_WINDOW;
+        self.blocks[rank as usize].1.wrapping_sub((rank * BLOCK_WINDOW) as usize)
+    }
+
+    /// Where the host has some bytes of shared memory that an instruction for `target` accesses.
+    pub fn shared_place(&self, target: Target, address: u64, bytes: u64) -> std::result::Result<*mut u8, Unreachable> {
+        let size = u64::from(self.launch.shared_bytes);
+        let fits = |offset: u64| offset <= size && bytes <= size - offset;
+        let own = address.wrapping_sub(self.own_window());
+        if fits(own) {
+            return Ok(self.shared.wrapping_add(own as usize));
+        }
+        let (rank, offset) = (address / BLOCK_WINDOW, address % BLOCK_WINDOW);
+        match self.blocks.get(rank as usize) {
+            Some((_, shared)) if fits(offset) => {
+                if target != Target::Cluster {
+                    Err(Unreachable::OtherBlock(rank as u32))
+                } else if self.exited >> rank & 1 != 0 {
+                    Err(Unreachable::Exited(rank as u32))
+                } else {
+                    Ok(shared.wrapping_add(offset as usize))
+                }
+            }
+            _ => Err(Unreachable::Outside),
+        }
+    }
+
+    /// The fault of an access to what isn't reachable.
+    #[cold]
+    pub fn unreachable(&self, problem: Unreachable, address: u64, bytes: u32, access: AccessKind) -> LaunchErrorKind {
+        let space = MemorySpace::Shared;
+        let nearest = match problem {
+            Unreachable::Outside => Nearest::Space { bytes: self.launch.shared_bytes.into() },
+            Unreachable::OtherBlock(rank) => Nearest::OtherBlock { rank },
+            Unreachable::Exited(rank) => {
+                let block = self.launch.block_position(self.blocks[rank as usize].0);
+                return LaunchErrorKind::BlockExited { block, address: address % BLOCK_WINDOW, bytes, access };
+            }
+        };
+        LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest }
+    }
+
     // ---- finding the bytes --------------------------------------------------------------------------------
 
     /// Checks all lanes in `active` and finds their bytes.
@@ -122,6 +184,8 @@ impl<W: Watch> Executor<'_, W> {
                 addresses[lane] -= window_of(target);
             }
             rest &= !same;
+            // Generic addresses reach the shared memory of other blocks as well.
+            let target = if target == Target::Shared && self.blocks.len() > 1 { Target::Cluster } else { target };
             let request = Request { target, ..request };
             self.resolve_space(warp, pc, addresses, same, request, &mut resolved)?;
         }
@@ -199,9 +263,20 @@ impl<W: Watch> Executor<'_, W> {
                     }
                 }
             }
-            Target::Shared | Target::Parameter => {
+            Target::Shared | Target::Cluster if self.blocks.len() > 1 => {
+                for lane in lanes(active) {
+                    resolved.pointers[lane] = match self.shared_place(request.target, addresses[lane], bytes) {
+                        Ok(place) => place,
+                        Err(problem) => {
+                            let kind = self.unreachable(problem, addresses[lane], request.bytes, request.kind);
+                            return Err(self.fault_of_lane(warp, lane as u32, pc, kind));
+                        }
+                    };
+                }
+            }
+            Target::Shared | Target::Cluster | Target::Parameter => {
                 let (base, size) = match request.target {
-                    Target::Shared => (self.shared, self.launch.shared_bytes),
+                    Target::Shared | Target::Cluster => (self.shared, self.launch.shared_bytes),
                     _ => (self.launch.parameters.as_ptr().cast_mut().cast(), self.launch.parameter_bytes),
                 };
                 self.check_size(warp, pc, addresses, active, request, high, u64::from(size))?;
@@ -255,7 +330,7 @@ impl<W: Watch> Executor<'_, W> {
         let bytes = u64::from(request.bytes);
         let memory = self.launch.memory;
         let size = match request.target {
-            Target::Shared => u64::from(self.launch.shared_bytes),
+            Target::Shared | Target::Cluster => u64::from(self.launch.shared_bytes),
             Target::Parameter => u64::from(self.launch.parameter_bytes),
             Target::Local => u64::from(self.launch.program.local_words) * 4,
             Target::Global | Target::Generic => u64::MAX,
@@ -277,6 +352,14 @@ impl<W: Watch> Executor<'_, W> {
                     continue;
                 }
                 self.out_of_bounds(warp, pc, lane, address, request, memory.nearest(address))
+            } else if matches!(request.target, Target::Shared | Target::Cluster) {
+                match self.shared_place(request.target, address, bytes) {
+                    Ok(_) => continue,
+                    Err(problem) => {
+                        let kind = self.unreachable(problem, address, request.bytes, request.kind);
+                        self.fault_of_lane(warp, lane as u32, pc, kind)
+                    }
+                }
             } else if address <= size && bytes <= size - address {
                 continue;
             } else {
@@ -363,8 +446,10 @@ impl<W: Watch> Executor<'_, W> {
             return (0, std::ptr::null_mut());
         };
         let host = if access.target == Target::Shared {
-            let size = u64::from(self.launch.shared_bytes);
-            if high < size && bytes <= size - high { self.shared } else { std::ptr::null_mut() }
+            let (size, window) = (u64::from(self.launch.shared_bytes), self.own_window());
+            let high = high.wrapping_sub(window);
+            let inside = low >= window && high < size && bytes <= size - high;
+            if inside { self.shared.wrapping_sub(window as usize) } else { std::ptr::null_mut() }
         } else {
             let allocations = self.launch.memory.allocations();
             let host = |index: u32| match allocations.get(index as usize) {
@@ -518,7 +603,7 @@ impl<W: Watch> Executor<'_, W> {
 fn space(target: Target) -> MemorySpace {
     match target {
         Target::Global | Target::Generic => MemorySpace::Global,
-        Target::Shared => MemorySpace::Shared,
+        Target::Shared | Target::Cluster => MemorySpace::Shared,
         Target::Local => MemorySpace::Local,
         Target::Parameter => MemorySpace::Parameter,
     }

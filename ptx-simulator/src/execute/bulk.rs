@@ -10,6 +10,9 @@
 //!   when its thread waits for the whole of it, or exits. A store whose source was never waited for doesn't happen: its
 //!   block's shared memory may be gone before it's read.
 //!
+//! In a cluster, a load that is multicast is one load for each block that gets the bytes, with the mbarrier at the same place
+//! of that block's shared memory.
+//!
 //! Where the elements of a box go is said in [`crate::tensor_map`]. What lies outside of the tensor is zero, counts among
 //! the bytes that the mbarrier is told of, and isn't stored. Addresses are checked when the instruction is executed.
 
@@ -18,12 +21,12 @@ use std::collections::HashMap;
 use super::access::{lane_addresses, lanes};
 use super::coordination::Coordination;
 use super::fault::Fault;
-use super::run::{Executor, Result, list_range, read_row};
+use super::run::{Executor, Result, read_row};
 use super::warp::Warp;
 use crate::decode::program::*;
-use crate::error::{AccessKind, BulkCopyProblem, LaunchErrorKind, MemorySpace, Nearest};
+use crate::error::{AccessKind, BulkCopyProblem, LaunchErrorKind, MemorySpace};
 use crate::memory::{POISON, load, store};
-use crate::observe::{self, BulkPiece, MbarrierEvent, Place, Watch};
+use crate::observe::{self, BulkPiece, MbarrierEvent, Watch};
 use crate::tensor_map::{self, Swizzle, TENSOR_MAP_BYTES, Tensor, TensorElement};
 
 /// Bytes that a swizzle keeps together; a copy of bytes moves multiples of it, and its addresses are some.
@@ -31,7 +34,7 @@ const CHUNK: u32 = 16;
 /// What the address of a box in shared memory must be a multiple of.
 const BOX_ALIGNMENT: u64 = 128;
 
-/// The bulk copies of a block that aren't done.
+/// The bulk copies of a cluster that aren't done.
 #[derive(Default)]
 pub(super) struct BulkCopies {
     /// In the order of their instructions.
@@ -43,7 +46,7 @@ pub(super) struct BulkCopies {
 
 struct Load {
     transfer: Transfer,
-    /// Address of the mbarrier that counts the bytes.
+    /// Address in the cluster of the mbarrier that counts the bytes.
     mbarrier: u64,
 }
 
@@ -56,12 +59,13 @@ struct Store {
 }
 
 /// What one thread moves.
+#[derive(Clone)]
 struct Transfer {
     warp: u32,
     lane: u32,
     instruction: u32,
     direction: BulkDirection,
-    /// Address in shared memory.
+    /// Address in shared memory of the cluster.
     shared: u32,
     /// All bytes in shared memory, those outside of the tensor included.
     bytes: u32,
@@ -71,6 +75,8 @@ struct Transfer {
     runs: Vec<Run>,
     /// Shared memory doesn't have the bytes: nothing moves.
     lost: bool,
+    /// Another transfer has the same bytes, which come from global memory only once.
+    again: bool,
     /// For an observer.
     pieces: Vec<BulkPiece>,
 }
@@ -161,7 +167,8 @@ impl Transfer {
     /// Moves a load's bytes.
     ///
     /// # Safety
-    /// `shared` must be the memory of the block that the copy was checked for, and nobody else may use it now.
+    /// `shared` plus the copy's addresses must be in the memory of the block that it was checked for, and nobody else may use
+    /// that now.
     unsafe fn land(&self, shared: *mut u8) {
         if self.lost {
             return;
@@ -275,29 +282,81 @@ impl<W: Watch> Executor<'_, W> {
         let mbarriers = lane_addresses(warp.rows, &copy.mbarrier.into());
         for lane in lanes(active) {
             if copy.direction == BulkDirection::Load {
-                self.check_mbarrier_address(warp, pc, lane, mbarriers[lane], AccessKind::Atomic)?;
-                self.find(warp, pc, lane, mbarriers[lane], coordination)?;
+                let blocks = self.destinations(warp, pc, lane, copy, shared[lane], mbarriers[lane])?;
+                self.bulk_load(warp, pc, lane, copy, &blocks, global[lane], coordination)?;
+                continue;
             }
             let mut transfer = self.transfer(warp, pc, lane, copy, shared[lane], global[lane])?;
-            let place = self.place(warp, pc);
-            if W::ACTIVE {
-                transfer.pieces = transfer.observed();
-                tell(self.watch.observer(), &transfer, |observer, event| observer.bulk_copy_begins(place, event));
-            }
-            match copy.direction {
-                BulkDirection::Load => {
-                    let mbarrier = mbarriers[lane];
-                    self.tell(warp.index, lane, pc, mbarrier, MbarrierEvent::ArrivesAfterCopies);
-                    coordination.bulk.loads.push(Load { transfer, mbarrier });
-                    coordination.events += 1;
-                }
-                BulkDirection::Store => {
-                    let group = coordination.bulk.committed(&transfer);
-                    coordination.bulk.stores.push(Store { transfer, group, data: None });
-                }
-            }
+            self.begin(warp, &mut transfer);
+            let group = coordination.bulk.committed(&transfer);
+            coordination.bulk.stores.push(Store { transfer, group, data: None });
         }
         Ok(())
+    }
+
+    /// Where the bytes of a load go, and which mbarriers learn of it: one of each, or one in each block of a multicast.
+    fn destinations(
+        &self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        copy: &BulkCopy,
+        shared: u64,
+        mbarrier: u64,
+    ) -> Result<Vec<(u64, u64)>> {
+        let wrong = |problem: BulkCopyProblem| {
+            Err(self.fault_of_lane(warp, lane as u32, pc, LaunchErrorKind::BulkCopy(problem)))
+        };
+        if shared / BLOCK_WINDOW != mbarrier / BLOCK_WINDOW {
+            return wrong(BulkCopyProblem::MbarrierElsewhere);
+        }
+        let Some(mask) = copy.mask_row() else { return Ok(vec![(shared, mbarrier)]) };
+        let blocks = self.blocks.len() as u32;
+        // SAFETY: the decoder allocated the row.
+        let mask = unsafe { read_row(warp.rows, self.launch.program.lists[mask]) }[lane] & 0xffff;
+        if mask == 0 || mask >> blocks != 0 {
+            return wrong(BulkCopyProblem::Multicast { mask: mask as u16, blocks });
+        }
+        let at = |address: u64, rank: usize| rank as u64 * BLOCK_WINDOW + address % BLOCK_WINDOW;
+        Ok(lanes(mask).map(|rank| (at(shared, rank), at(mbarrier, rank))).collect())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn bulk_load(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        lane: usize,
+        copy: &BulkCopy,
+        destinations: &[(u64, u64)],
+        global: u64,
+        coordination: &mut Coordination,
+    ) -> Result<()> {
+        for (_, mbarrier) in destinations {
+            self.check_mbarrier_address(warp, pc, lane, Target::Cluster, *mbarrier, AccessKind::Atomic)?;
+            self.find(warp, pc, lane, *mbarrier, coordination)?;
+        }
+        let [(first, _), ..] = destinations else { return Ok(()) };
+        let once = self.transfer(warp, pc, lane, copy, *first, global)?;
+        for (shared, mbarrier) in destinations.iter().copied() {
+            // Blocks have shared memory of the same size.
+            let place = if once.lost { 0 } else { shared as u32 };
+            let mut transfer = Transfer { shared: place, again: shared != *first, ..once.clone() };
+            self.begin(warp, &mut transfer);
+            self.tell(warp.number, lane, pc, mbarrier, MbarrierEvent::ArrivesAfterCopies);
+            coordination.bulk.loads.push(Load { transfer, mbarrier });
+        }
+        coordination.events += 1;
+        Ok(())
+    }
+
+    /// Tells the observer that a copy begins.
+    fn begin(&mut self, warp: &Warp, transfer: &mut Transfer) {
+        if W::ACTIVE {
+            transfer.pieces = transfer.observed();
+            let place = self.place(warp, transfer.instruction);
+            tell(self.watch.observer(), transfer, |observer, event| observer.bulk_copy_begins(place, event));
+        }
     }
 
     /// What one lane is to move, checked.
@@ -316,11 +375,12 @@ impl<W: Watch> Executor<'_, W> {
         let misaligned = |executor: &Self, what: &'static str, address: u64, alignment: u64| {
             wrong(executor, BulkCopyProblem::Misaligned { what, address, alignment })
         };
+        let rows = &self.launch.program.lists[copy.extent_rows()];
         let mut rounds = false;
         let (mut runs, bytes, swizzle, alignment) = match copy.extent {
-            BulkExtent::Bytes(row) => {
+            BulkExtent::Bytes { .. } => {
                 // SAFETY: the decoder allocated the row.
-                let bytes = unsafe { read_row(warp.rows, row) }[lane];
+                let bytes = unsafe { read_row(warp.rows, rows[0]) }[lane];
                 if !bytes.is_multiple_of(CHUNK) {
                     return Err(wrong(self, BulkCopyProblem::Size { bytes }));
                 }
@@ -330,7 +390,7 @@ impl<W: Watch> Executor<'_, W> {
                 let run = Run { offset: 0, bytes, host: std::ptr::null_mut(), global };
                 (vec![run], bytes, Swizzle::None, u64::from(CHUNK))
             }
-            BulkExtent::Box { coordinates, dimensions } => {
+            BulkExtent::Box { .. } => {
                 if !global.is_multiple_of(tensor_map::ALIGNMENT) {
                     return Err(misaligned(self, "its tensor map", global, tensor_map::ALIGNMENT));
                 }
@@ -338,7 +398,6 @@ impl<W: Watch> Executor<'_, W> {
                     return Err(wrong(self, BulkCopyProblem::NoTensorMap { address: global }));
                 };
                 rounds = tensor.element == TensorElement::TF32;
-                let rows = &self.launch.program.lists[list_range(coordinates, dimensions)];
                 if rows.len() != tensor.dimensions {
                     let (coordinates, dimensions) = (rows.len(), tensor.dimensions);
                     return Err(wrong(self, BulkCopyProblem::Dimensions { coordinates, dimensions }));
@@ -360,12 +419,15 @@ impl<W: Watch> Executor<'_, W> {
         };
         // A swizzle stays within its lines.
         let line = u64::from(swizzle.span().unwrap_or(1));
-        let size = u64::from(self.launch.shared_bytes);
         let end = (shared.saturating_add(bytes.into())).next_multiple_of(line);
-        let lost = end > size;
-        if lost {
-            let (space, nearest) = (MemorySpace::Shared, Nearest::Space { bytes: size });
-            let kind = LaunchErrorKind::OutOfBounds { space, address: shared, bytes, access: of_shared, nearest };
+        let reach = match copy.direction {
+            BulkDirection::Load => Target::Cluster,
+            BulkDirection::Store => Target::Shared,
+        };
+        let problem = self.shared_place(reach, shared, end - shared).err();
+        let lost = problem.is_some();
+        if let Some(problem) = problem {
+            let kind = self.unreachable(problem, shared, bytes, of_shared);
             let fault = self.fault_of_lane(warp, lane as u32, pc, kind);
             self.report(fault)?;
         }
@@ -395,7 +457,7 @@ impl<W: Watch> Executor<'_, W> {
             self.report(fault)?;
         }
         Ok(Transfer {
-            warp: warp.index,
+            warp: warp.number,
             lane: lane as u32,
             instruction: pc,
             direction: copy.direction,
@@ -405,6 +467,7 @@ impl<W: Watch> Executor<'_, W> {
             rounds,
             runs,
             lost,
+            again: false,
             pieces: Vec::new(),
         })
     }
@@ -442,11 +505,11 @@ impl<W: Watch> Executor<'_, W> {
             let next = coordination.bulk.loads.iter().position(|load| load.mbarrier == mbarrier);
             let Some(next) = next else { return Ok(()) };
             let Load { transfer, .. } = coordination.bulk.loads.remove(next);
-            // SAFETY: the copy was checked for this block's shared memory, which this worker alone uses.
-            unsafe { transfer.land(self.shared) };
+            // SAFETY: the copy was checked for the cluster's shared memory, which this worker alone uses.
+            unsafe { transfer.land(self.shared_base(transfer.shared.into())) };
             let (warp, lane, pc) = (transfer.warp, transfer.lane as usize, transfer.instruction);
             if W::ACTIVE {
-                let place = Place { block: self.block, warp, instruction: pc };
+                let place = self.place_of(warp, pc);
                 tell(self.watch.observer(), &transfer, |observer, event| observer.bulk_copy_completes(place, event));
             }
             self.tell(warp, lane, pc, mbarrier, MbarrierEvent::CopiesArrive);
@@ -464,7 +527,7 @@ impl<W: Watch> Executor<'_, W> {
 
     fn abandon_transfer(&mut self, transfer: &Transfer) {
         if W::ACTIVE {
-            let place = Place { block: self.block, warp: transfer.warp, instruction: transfer.instruction };
+            let place = self.place_of(transfer.warp, transfer.instruction);
             tell(self.watch.observer(), transfer, |observer, event| observer.bulk_copy_abandoned(place, event));
         }
     }
@@ -482,7 +545,7 @@ impl<W: Watch> Executor<'_, W> {
         coordination: &mut Coordination,
     ) {
         if W::ACTIVE {
-            let place = Place { block: self.block, warp, instruction: pc };
+            let place = self.place_of(warp, pc);
             self.watch.observer().bulk_stores_awaited(place, active);
         }
         for mut store in std::mem::take(&mut coordination.bulk.stores) {
@@ -492,10 +555,10 @@ impl<W: Watch> Executor<'_, W> {
                 coordination.bulk.stores.push(store);
                 continue;
             }
-            let place = Place { block: self.block, warp, instruction: store.transfer.instruction };
+            let place = self.place_of(warp, store.transfer.instruction);
             if store.data.is_none() {
                 // SAFETY: the copy was checked for this block's shared memory, which this worker alone uses.
-                store.data = Some(unsafe { store.transfer.read(self.shared) });
+                store.data = Some(unsafe { store.transfer.read(self.shared_base(store.transfer.shared.into())) });
                 if W::ACTIVE {
                     tell(self.watch.observer(), &store.transfer, |observer, event| {
                         observer.bulk_store_has_read(place, event);
@@ -514,7 +577,7 @@ impl<W: Watch> Executor<'_, W> {
         let Some(data) = data else { return };
         transfer.write(data);
         if W::ACTIVE {
-            let place = Place { block: self.block, warp: transfer.warp, instruction: transfer.instruction };
+            let place = self.place_of(transfer.warp, transfer.instruction);
             tell(self.watch.observer(), transfer, |observer, event| observer.bulk_copy_completes(place, event));
         }
     }
@@ -543,7 +606,8 @@ fn tell(
         BulkDirection::Load => observe::BulkDirection::Load,
         BulkDirection::Store => observe::BulkDirection::Store,
     };
-    tell(observer, observe::BulkCopy { lane: transfer.lane, direction, pieces: &transfer.pieces });
+    let Transfer { lane, again, ref pieces, .. } = *transfer;
+    tell(observer, observe::BulkCopy { lane, direction, pieces, again });
 }
 
 /// The part of each row of a box that is inside of the tensor, in the order of shared memory.

@@ -256,7 +256,7 @@ impl<W: Watch> Executor<'_, W> {
         coordination: &mut Coordination,
     ) -> Result<()> {
         if W::ACTIVE {
-            let place = Place { block: self.block, warp, instruction: pc };
+            let place = self.place_of(warp, pc);
             self.watch.observer().copies_awaited(place, active);
         }
         let committed = coordination.copies[warp as usize].committed;
@@ -286,7 +286,7 @@ impl<W: Watch> Executor<'_, W> {
             }
             let landing = landing & due(pending);
             // SAFETY: the copy was checked for this block's shared memory, which this worker alone uses.
-            unsafe { pending.land(self.shared, landing) };
+            unsafe { pending.land(self.shared_base(self.own_window()), landing) };
             pending.lanes &= !landing;
             if W::ACTIVE && landing != 0 {
                 self.event(pending, warp, landing, |observer, place, event| observer.copy_completes(place, event));
@@ -317,7 +317,7 @@ impl<W: Watch> Executor<'_, W> {
             bypasses_l1: pending.bypasses_l1,
             size: pending.size,
         };
-        let place = Place { block: self.block, warp, instruction: pending.instruction };
+        let place = self.place_of(warp, pending.instruction);
         tell(self.watch.observer(), place, event);
     }
 

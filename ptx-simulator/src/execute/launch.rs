@@ -1,9 +1,9 @@
-//! One launch: what all its blocks share, and how they're spread over the cores.
+//! One launch: what all its blocks share, and how its clusters are spread over the cores.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::block::Block;
+use super::cluster::Cluster;
 use super::fault::Fault;
 use super::run::{Executor, Progress};
 use crate::decode::Module;
@@ -34,6 +34,8 @@ pub(crate) struct Launch<'a> {
     pub parameter_bytes: u32,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster along x, y and z, of which the grid has multiples.
+    pub cluster: [u32; 3],
     /// Threads and warps of a block.
     pub threads: u32,
     pub warps: u32,
@@ -54,9 +56,47 @@ impl Launch<'_> {
         self.grid.iter().map(|extent| u64::from(*extent)).product()
     }
 
-    pub fn block_position(&self, index: u64) -> [u32; 3] {
+    /// Blocks of a cluster.
+    pub fn cluster_blocks(&self) -> u32 {
+        self.cluster.iter().product()
+    }
+
+    /// Clusters of the grid along x, y and z.
+    pub fn cluster_grid(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis])
+    }
+
+    fn cluster_count(&self) -> u64 {
+        self.block_count() / u64::from(self.cluster_blocks())
+    }
+
+    /// Where the cluster of that index is among the clusters.
+    pub fn cluster_position(&self, index: u64) -> [u32; 3] {
+        position(index, self.cluster_grid())
+    }
+
+    /// Where the block of that rank is in its cluster.
+    pub fn place_in_cluster(&self, rank: u32) -> [u32; 3] {
+        position(u64::from(rank), self.cluster)
+    }
+
+    /// The index in the grid of the block of that rank in a cluster.
+    pub fn block_of(&self, cluster: [u32; 3], rank: u32) -> u64 {
+        let place = self.place_in_cluster(rank);
+        let [x, y, z] = std::array::from_fn(|axis| u64::from(cluster[axis] * self.cluster[axis] + place[axis]));
         let [width, height, _] = self.grid.map(u64::from);
-        [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
+        (z * height + y) * width + x
+    }
+
+    /// All blocks of the cluster that a block is in.
+    pub fn cluster_of(&self, block: u64) -> impl Iterator<Item = u64> {
+        let place = self.block_position(block);
+        let cluster = std::array::from_fn(|axis| place[axis] / self.cluster[axis]);
+        (0..self.cluster_blocks()).map(move |rank| self.block_of(cluster, rank))
+    }
+
+    pub fn block_position(&self, index: u64) -> [u32; 3] {
+        position(index, self.grid)
     }
 
     /// A fault in the caller's terms.
@@ -79,41 +119,41 @@ impl Launch<'_> {
     }
 
     /// Runs all blocks on the threads of `pool`, or on this one without a pool. The error is the one of the lowest
-    /// block that has one.
+    /// block that has one, or with clusters the one of the lowest cluster.
     pub fn run(&self, pool: Option<&rayon::ThreadPool>) -> Result<(), Fault> {
         if self.program.ordered {
             return self.run_ordered(Unwatched);
         }
-        let workers = pool.map_or(1, |pool| pool.current_num_threads() as u64).min(self.block_count());
+        let workers = pool.map_or(1, |pool| pool.current_num_threads() as u64).min(self.cluster_count());
         let (Some(pool), 2..) = (pool, workers) else {
             return self.run_in_order(Unwatched);
         };
         let next = AtomicU64::new(0);
         let failed_at = AtomicU64::new(u64::MAX);
-        let failure: Mutex<Option<Fault>> = Mutex::new(None);
-        let fail = |fault: Fault| {
-            failed_at.fetch_min(fault.block, Ordering::Relaxed);
+        let failure: Mutex<Option<(u64, Fault)>> = Mutex::new(None);
+        let fail = |cluster: u64, fault: Fault| {
+            failed_at.fetch_min(cluster, Ordering::Relaxed);
             let mut failure = failure.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if failure.as_ref().is_none_or(|known| fault.block < known.block) {
-                *failure = Some(fault);
+            if failure.as_ref().is_none_or(|(known, _)| cluster < *known) {
+                *failure = Some((cluster, fault));
             }
         };
         pool.scope(|scope| {
             for _ in 0..workers {
                 scope.spawn(|_| {
-                    let Some(mut block) = Block::new(self) else {
-                        return fail(self.out_of_memory());
+                    let Some(mut cluster) = Cluster::new(self) else {
+                        return fail(0, self.out_of_memory());
                     };
                     let mut executor = Executor::new(self, Unwatched);
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
-                        // Blocks before a failed one still run: one of them may fail, too, and come first.
-                        if index >= self.block_count() || index > failed_at.load(Ordering::Relaxed) {
+                        // Clusters before a failed one still run: one of them may fail, too, and come first.
+                        if index >= self.cluster_count() || index > failed_at.load(Ordering::Relaxed) {
                             return;
                         }
-                        block.restart(self, index);
-                        if let Err(fault) = executor.run_block(&mut block, u64::MAX) {
-                            fail(*fault);
+                        cluster.restart(self, index);
+                        if let Err(fault) = executor.run_cluster(&mut cluster, u64::MAX) {
+                            fail(index, *fault);
                         }
                         self.count_finished();
                     }
@@ -121,7 +161,7 @@ impl Launch<'_> {
             }
         });
         match failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-            Some(fault) => Err(fault),
+            Some((_, fault)) => Err(fault),
             None => Ok(()),
         }
     }
@@ -154,23 +194,23 @@ impl Launch<'_> {
         if self.program.ordered { self.run_ordered(watch) } else { self.run_in_order(watch) }
     }
 
-    /// The block whose turn comes after `started` others. In reverse, windows of `window` blocks come in order and only
-    /// their blocks in reverse: if no more than that are resident at a time, a block may rely on earlier ones being so.
-    fn block_in_turn(&self, started: u64, window: u64) -> u64 {
+    /// The cluster whose turn comes after `started` others. In reverse, windows of `window` clusters come in order and only
+    /// their clusters in reverse: if no more than that are resident at a time, a block may rely on earlier ones being so.
+    fn cluster_in_turn(&self, started: u64, window: u64) -> u64 {
         if !self.reversed {
             return started;
         }
         let first = started / window * window;
-        let last = (first.saturating_add(window)).min(self.block_count()) - 1;
+        let last = (first.saturating_add(window)).min(self.cluster_count()) - 1;
         last - (started - first)
     }
 
     fn run_in_order<W: Watch>(&self, watch: W) -> Result<(), Fault> {
-        let mut block = Block::new(self).ok_or_else(|| self.out_of_memory())?;
+        let mut cluster = Cluster::new(self).ok_or_else(|| self.out_of_memory())?;
         let mut executor = Executor::new(self, watch);
-        for index in 0..self.block_count() {
-            block.restart(self, self.block_in_turn(index, u64::MAX));
-            match executor.run_block(&mut block, u64::MAX).or_else(|fault| executor.end_block(fault)) {
+        for index in 0..self.cluster_count() {
+            cluster.restart(self, self.cluster_in_turn(index, u64::MAX));
+            match executor.run_cluster(&mut cluster, u64::MAX).or_else(|fault| executor.end_cluster(fault)) {
                 Ok(Progress::LaunchEnded) => return Ok(()),
                 Ok(_) => self.count_finished(),
                 Err(fault) => return Err(*fault),
@@ -182,10 +222,10 @@ impl Launch<'_> {
     /// Runs blocks that may communicate: in index order or in reverse, one at a time, but so that a block which waits for
     /// another doesn't keep it from running. In reverse many may wait for the last to come, so turns get shorter then.
     fn run_ordered<W: Watch>(&self, watch: W) -> Result<(), Fault> {
-        let most = (RESIDENT_BYTES / Block::bytes(self).max(1)).clamp(1, MAX_RESIDENT as u64) as usize;
+        let most = (RESIDENT_BYTES / Cluster::bytes(self).max(1)).clamp(1, MAX_RESIDENT as u64) as usize;
         let mut executor = Executor::new(self, watch);
-        let mut resident: Vec<Block> = Vec::new();
-        let mut idle: Vec<Block> = Vec::new();
+        let mut resident: Vec<Cluster> = Vec::new();
+        let mut idle: Vec<Cluster> = Vec::new();
         let mut next = 0;
         // Every round gives each resident block a turn, and then new blocks until one of them doesn't finish in its
         // turn.
@@ -196,8 +236,8 @@ impl Launch<'_> {
             };
             let mut index = 0;
             while index < resident.len() {
-                let turn = executor.run_block(&mut resident[index], quantum);
-                match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
+                let turn = executor.run_cluster(&mut resident[index], quantum);
+                match turn.or_else(|fault| executor.end_cluster(fault)).map_err(|fault| *fault)? {
                     Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {
                         self.count_finished();
@@ -206,39 +246,45 @@ impl Launch<'_> {
                     Progress::Waiting => index += 1,
                 }
             }
-            while next < self.block_count() && resident.len() < most {
-                let mut block = match idle.pop() {
-                    Some(block) => block,
-                    None => Block::new(self).ok_or_else(|| self.out_of_memory())?,
+            while next < self.cluster_count() && resident.len() < most {
+                let mut cluster = match idle.pop() {
+                    Some(cluster) => cluster,
+                    None => Cluster::new(self).ok_or_else(|| self.out_of_memory())?,
                 };
-                block.restart(self, self.block_in_turn(next, most as u64));
+                cluster.restart(self, self.cluster_in_turn(next, most as u64));
                 next += 1;
-                let turn = executor.run_block(&mut block, quantum);
-                match turn.or_else(|fault| executor.end_block(fault)).map_err(|fault| *fault)? {
+                let turn = executor.run_cluster(&mut cluster, quantum);
+                match turn.or_else(|fault| executor.end_cluster(fault)).map_err(|fault| *fault)? {
                     Progress::LaunchEnded => return Ok(()),
                     Progress::Finished => {
                         self.count_finished();
-                        idle.push(block);
+                        idle.push(cluster);
                     }
                     Progress::Waiting => {
-                        resident.push(block);
+                        resident.push(cluster);
                         break;
                     }
                 }
             }
-            if resident.is_empty() && next == self.block_count() {
+            if resident.is_empty() && next == self.cluster_count() {
                 return Ok(());
             }
         }
     }
 
     fn count_finished(&self) {
-        self.finished_blocks.fetch_add(1, Ordering::Relaxed);
+        self.finished_blocks.fetch_add(u64::from(self.cluster_blocks()), Ordering::Relaxed);
     }
 
     fn out_of_memory(&self) -> Fault {
-        let needed = Block::bytes(self);
+        let needed = Cluster::bytes(self);
         let kind = LaunchErrorKind::OutOfMemory(AllocateError::OutOfMemory { needed, free: 0 });
         Fault { kind, block: 0, warp: 0, lane: 0, instruction: u32::MAX, callers: Vec::new() }
     }
+}
+
+/// The place of an index, counted along x, then y, then z.
+fn position(index: u64, shape: [u32; 3]) -> [u32; 3] {
+    let [width, height, _] = shape.map(u64::from);
+    [(index % width) as u32, (index / width % height) as u32, (index / width / height) as u32]
 }

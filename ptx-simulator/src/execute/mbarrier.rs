@@ -5,7 +5,7 @@
 //! an arrival gave, and asks again if it isn't. A warp that asks in vain gives its turn to the others; if all that could
 //! let the phase end are asking, too, or wait at barriers, or have exited, then it never ends.
 //!
-//! The object's 64 bits are PTX's own business. Here the truth is in a table of the block; the bits in shared memory are
+//! The object's 64 bits are PTX's own business. Here the truth is in a table of the cluster; the bits in shared memory are
 //! a copy of it, so that an ordinary store to an mbarrier is noticed at the next use.
 
 use super::access::{lane_addresses, lanes};
@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::run::{Executor, Result, read_row, read_wide_row, write_predicate, write_wide_lanes};
 use super::warp::Warp;
 use crate::decode::program::*;
-use crate::error::{AccessKind, LaunchErrorKind, MbarrierProblem, MbarrierWait, MemorySpace, Nearest};
+use crate::error::{AccessKind, LaunchErrorKind, MbarrierProblem, MbarrierWait, MemorySpace};
 use crate::memory::{load, store};
 use crate::observe::{MbarrierEvent, Place, Watch};
 
@@ -33,7 +33,7 @@ const POLLS: u32 = 1 << 9;
 /// An mbarrier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MbarrierState {
-    /// In shared memory.
+    /// In shared memory of the cluster.
     pub address: u64,
     /// Arrivals of each later phase.
     expected: u32,
@@ -128,7 +128,7 @@ impl<W: Watch> Executor<'_, W> {
                 for lane in lanes(active) {
                     let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
                     coordination.mbarriers.remove(index);
-                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Invalidated);
+                    self.tell(warp.number, lane, pc, addresses[lane], MbarrierEvent::Invalidated);
                 }
                 coordination.events += 1;
             }
@@ -145,7 +145,7 @@ impl<W: Watch> Executor<'_, W> {
                         self.expect(warp, pc, lane, index, operands[lane], coordination)?;
                     }
                     let arrival = Arrival { count: count as u32, drop, incomplete };
-                    self.arrive_at(warp.index, lane, pc, index, arrival, false, coordination)?;
+                    self.arrive_at(warp.number, lane, pc, index, arrival, false, coordination)?;
                     if mbarrier.destination != NONE {
                         // SAFETY: the decoder allocated two rows.
                         unsafe { write_wide_lanes(warp.rows, mbarrier.destination, 1 << lane, |_| state) };
@@ -156,11 +156,11 @@ impl<W: Watch> Executor<'_, W> {
                 for lane in lanes(active) {
                     let index = self.find(warp, pc, lane, addresses[lane], coordination)?;
                     let bytes = operands[lane];
-                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::BytesCounted);
+                    self.tell(warp.number, lane, pc, addresses[lane], MbarrierEvent::BytesCounted);
                     if mbarrier.kind == MbarrierKind::Expect {
                         self.expect(warp, pc, lane, index, bytes, coordination)?;
                     } else {
-                        self.complete_bytes(warp.index, lane, pc, index, bytes, coordination)?;
+                        self.complete_bytes(warp.number, lane, pc, index, bytes, coordination)?;
                     }
                 }
             }
@@ -177,11 +177,11 @@ impl<W: Watch> Executor<'_, W> {
                     }
                     state.deferred += 1;
                     self.write_bits(index, coordination);
-                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::ArrivesAfterCopies);
+                    self.tell(warp.number, lane, pc, addresses[lane], MbarrierEvent::ArrivesAfterCopies);
                 }
-                let now = self.defer_arrivals(warp.index, pc, &addresses, active, coordination);
+                let now = self.defer_arrivals(warp.number, pc, &addresses, active, coordination);
                 for lane in lanes(now) {
-                    self.arrive_late(warp.index, lane, pc, addresses[lane], coordination)?;
+                    self.arrive_late(warp.number, lane, pc, addresses[lane], coordination)?;
                 }
                 coordination.events += 1;
             }
@@ -205,12 +205,12 @@ impl<W: Watch> Executor<'_, W> {
                     }
                     let is_over = is_over(coordination.mbarriers[index].phase);
                     over |= u32::from(is_over) << lane;
-                    self.tell(warp.index, lane, pc, addresses[lane], MbarrierEvent::Tested { over: is_over });
+                    self.tell(warp.number, lane, pc, addresses[lane], MbarrierEvent::Tested { over: is_over });
                 }
                 // SAFETY: the decoder allocated the mask.
                 unsafe { write_predicate(warp.predicates, mbarrier.destination, active, over) };
                 let vain = active & !over;
-                self.note_polls(warp.index, pc, active, vain, &addresses, coordination);
+                self.note_polls(warp.number, pc, active, vain, &addresses, coordination);
                 return Ok(if vain == 0 { Turn::GoesOn } else { Turn::AskedInVain });
             }
         }
@@ -232,7 +232,7 @@ impl<W: Watch> Executor<'_, W> {
                 // Whatever isn't in the window is far outside.
                 addresses[lane] = addresses[lane].wrapping_sub(SHARED_WINDOW);
             }
-            self.check_mbarrier_address(warp, pc, lane, addresses[lane], access)?;
+            self.check_mbarrier_address(warp, pc, lane, mbarrier.target, addresses[lane], access)?;
         }
         Ok(addresses)
     }
@@ -243,13 +243,13 @@ impl<W: Watch> Executor<'_, W> {
         warp: &Warp,
         pc: u32,
         lane: usize,
+        target: Target,
         address: u64,
         access: AccessKind,
     ) -> Result<()> {
-        let size = u64::from(self.launch.shared_bytes);
         let (space, bytes) = (MemorySpace::Shared, BYTES as u32);
-        let kind = if address > size || BYTES > size - address {
-            LaunchErrorKind::OutOfBounds { space, address, bytes, access, nearest: Nearest::Space { bytes: size } }
+        let kind = if let Err(problem) = self.shared_place(target, address, BYTES) {
+            self.unreachable(problem, address, bytes, access)
         } else if !address.is_multiple_of(BYTES) {
             LaunchErrorKind::Misaligned { space, address, bytes, access }
         } else {
@@ -278,7 +278,7 @@ impl<W: Watch> Executor<'_, W> {
         coordination.mbarriers.push(state);
         coordination.events += 1;
         self.write_bits(coordination.mbarriers.len() - 1, coordination);
-        self.tell(warp.index, lane, pc, address, MbarrierEvent::Initialised);
+        self.tell(warp.number, lane, pc, address, MbarrierEvent::Initialised);
         Ok(())
     }
 
@@ -286,8 +286,8 @@ impl<W: Watch> Executor<'_, W> {
     pub fn find(&self, warp: &Warp, pc: u32, lane: usize, address: u64, coordination: &Coordination) -> Result<usize> {
         let index = coordination.mbarriers.iter().position(|known| known.address == address);
         let problem = match index {
-            // SAFETY: mbarriers are inside this block's shared memory, and aligned.
-            Some(index) => match unsafe { load::<8>(self.shared.wrapping_add(address as usize)) } {
+            // SAFETY: mbarriers are inside shared memory of this cluster, and aligned.
+            Some(index) => match unsafe { load::<8>(self.shared_base(address).wrapping_add(address as usize)) } {
                 bits if bits == coordination.mbarriers[index].bits() => return Ok(index),
                 _ => MbarrierProblem::Overwritten,
             },
@@ -298,8 +298,9 @@ impl<W: Watch> Executor<'_, W> {
 
     fn write_bits(&self, index: usize, coordination: &Coordination) {
         let state = &coordination.mbarriers[index];
-        // SAFETY: mbarriers are inside this block's shared memory, and aligned.
-        unsafe { store::<8>(self.shared.wrapping_add(state.address as usize), state.bits()) };
+        let place = self.shared_base(state.address).wrapping_add(state.address as usize);
+        // SAFETY: mbarriers are inside shared memory of this cluster, and aligned.
+        unsafe { store::<8>(place, state.bits()) };
     }
 
     /// Arrivals at the mbarrier of that index. Those that are `late` were told to the observer before.
@@ -418,7 +419,7 @@ impl<W: Watch> Executor<'_, W> {
     #[inline(always)]
     pub fn tell(&mut self, warp: u32, lane: usize, pc: u32, address: u64, event: MbarrierEvent) {
         if W::ACTIVE {
-            let place = Place { block: self.block, warp, instruction: pc };
+            let place = self.place_of(warp, pc);
             self.watch.observer().mbarrier(place, lane as u32, address, event);
         }
     }
@@ -432,11 +433,20 @@ impl<W: Watch> Executor<'_, W> {
     #[cold]
     fn misuse_at(&self, warp: u32, pc: u32, lane: usize, address: u64, problem: MbarrierProblem) -> Box<Fault> {
         let kind = LaunchErrorKind::Mbarrier { mbarrier: self.name_of(address), problem };
-        Box::new(Fault { kind, block: self.block, warp, lane: lane as u32, instruction: pc, callers: Vec::new() })
+        let Place { block, warp, .. } = self.place_of(warp, pc);
+        Box::new(Fault { kind, block, warp, lane: lane as u32, instruction: pc, callers: Vec::new() })
     }
 
     /// What people call the mbarrier at an address.
     fn name_of(&self, address: u64) -> String {
+        let (rank, address) = (address / BLOCK_WINDOW, address % BLOCK_WINDOW);
+        let of_block = match self.blocks.get(rank as usize) {
+            Some((block, _)) if self.blocks.len() > 1 => {
+                let [x, y, z] = self.launch.block_position(*block);
+                format!(" of block ({x}, {y}, {z})")
+            }
+            _ => String::new(),
+        };
         let info = self.launch.module.kernel(self.launch.kernel);
         let statics = info.iter().flat_map(|info| &info.shared_arrays);
         let mut arrays = statics.map(|array| (array.name.as_str(), u64::from(array.offset), u64::from(array.bytes)));
@@ -446,9 +456,9 @@ impl<W: Watch> Executor<'_, W> {
         });
         let inside = |(_, start, bytes): &(&str, u64, u64)| address.wrapping_sub(*start) < *bytes;
         match arrays.find(inside).or(dynamic.filter(inside)) {
-            Some((name, start, _)) if start == address => format!("`{name}`"),
-            Some((name, start, _)) => format!("`{name}` + {} bytes", address - start),
-            None => format!("at {address:#x}"),
+            Some((name, start, _)) if start == address => format!("`{name}`{of_block}"),
+            Some((name, start, _)) => format!("`{name}` + {} bytes{of_block}", address - start),
+            None => format!("at {address:#x}{of_block}"),
         }
     }
 

@@ -1,10 +1,11 @@
-//! Runs programs: a launch spreads its blocks over the cores, a block runs its warps from barrier to barrier, a warp
-//! runs groups of lanes that are at the same place.
+//! Runs programs: a launch spreads its clusters over the cores, each of one block unless the kernel says otherwise; a
+//! cluster runs the warps of its blocks from barrier to barrier, a warp runs groups of lanes that are at the same place.
 
 mod access;
 mod atomic;
-mod block;
 mod bulk;
+mod cluster;
+mod cluster_barrier;
 mod collective;
 mod coordination;
 mod copies;

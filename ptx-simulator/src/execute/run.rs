@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::block::{BARRIERS, Block};
+use super::cluster::{BARRIERS, Cluster};
 use super::coordination::Coordination;
 use super::fault::Fault;
 use super::launch::Launch;
@@ -10,7 +10,7 @@ use super::mbarrier::{Turn, pending_count};
 use super::pattern::AddressPattern;
 use super::warp::{ALL, Group, State, Warp};
 use crate::decode::program::*;
-use crate::error::LaunchErrorKind;
+use crate::error::{ClusterBarrierProblem, LaunchErrorKind};
 use crate::observe::{Place, Watch};
 use crate::processor::Level;
 
@@ -21,7 +21,7 @@ const GROUP_SLICE: u64 = 1 << 11;
 
 pub(super) type Result<T> = std::result::Result<T, Box<Fault>>;
 
-/// How far a block came in its turn.
+/// How far a cluster came in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Finished,
@@ -40,7 +40,7 @@ enum Stop {
     Blocked,
     /// The warp's turn is over.
     TurnOver,
-    /// All threads arrived at this barrier.
+    /// All threads arrived at this barrier of the block.
     BarrierComplete(u32),
     /// Lanes asked an mbarrier in vain.
     Polled,
@@ -66,6 +66,12 @@ pub(super) struct Executor<'a, W> {
     pub shared: *mut u8,
     /// The running block's index.
     pub block: u64,
+    /// The running block's rank in its cluster.
+    pub rank: u32,
+    /// Index and shared memory of each block of the running cluster, by rank.
+    pub blocks: Vec<(u64, *mut u8)>,
+    /// The blocks of the running cluster whose threads have all exited, a bit each.
+    pub exited: u32,
     /// The allocation that each instruction hit last.
     pub recent: Vec<u32>,
     /// Address patterns of the basic block at hand.
@@ -84,6 +90,9 @@ impl<'a, W: Watch> Executor<'a, W> {
             watch,
             shared: std::ptr::null_mut(),
             block: 0,
+            rank: 0,
+            blocks: Vec::new(),
+            exited: 0,
             recent: vec![0; launch.program.code.len()],
             patterns: [AddressPattern::NONE; PATTERN_SLOTS as usize],
             level: Level::detected(),
@@ -99,7 +108,8 @@ impl<'a, W: Watch> Executor<'a, W> {
 
     pub fn fault_of_lane(&self, warp: &Warp, lane: u32, instruction: u32, kind: LaunchErrorKind) -> Box<Fault> {
         let callers = warp.callers(lane);
-        Box::new(Fault { kind, block: self.block, warp: warp.index, lane, instruction, callers })
+        let Place { block, warp, .. } = self.place(warp, instruction);
+        Box::new(Fault { kind, block, warp, lane, instruction, callers })
     }
 
     /// Gives a fault to the observer; it's an error unless the observer takes it.
@@ -114,53 +124,77 @@ impl<'a, W: Watch> Executor<'a, W> {
         if self.watch.observer().fault(place, &error) { Ok(()) } else { Err(fault) }
     }
 
-    /// What a fault that ended a block means for the launch.
+    /// What a fault that ended a block, and its cluster with it, means for the launch.
     #[cold]
-    pub fn end_block(&mut self, fault: Box<Fault>) -> Result<Progress> {
+    pub fn end_cluster(&mut self, fault: Box<Fault>) -> Result<Progress> {
         let block = fault.block;
         let last = matches!(fault.kind, LaunchErrorKind::InstructionLimit { .. } | LaunchErrorKind::OutOfMemory(_));
         self.report(fault)?;
-        self.watch.observer().block_ends(block);
+        let launch = self.launch;
+        launch.cluster_of(block).for_each(|block| self.watch.observer().block_ends(block));
         Ok(if last { Progress::LaunchEnded } else { Progress::Finished })
     }
 
     pub fn place(&self, warp: &Warp, instruction: u32) -> Place {
-        Place { block: self.block, warp: warp.index, instruction }
+        Place { block: self.blocks[warp.rank as usize].0, warp: warp.index, instruction }
     }
 
-    /// Runs a block until it ends or has executed about `quantum` instructions.
-    pub fn run_block(&mut self, block: &mut Block, quantum: u64) -> Result<Progress> {
-        self.shared = block.shared();
-        self.block = block.index;
+    /// The place of an instruction of the warp of that number in the cluster.
+    pub fn place_of(&self, number: u32, instruction: u32) -> Place {
+        let warps = self.launch.warps;
+        Place { block: self.blocks[(number / warps) as usize].0, warp: number % warps, instruction }
+    }
+
+    /// Makes the block of that rank the one that runs.
+    fn enter(&mut self, rank: u32) {
+        self.rank = rank;
+        (self.block, self.shared) = self.blocks[rank as usize];
+    }
+
+    /// Runs a cluster until it ends or has executed about `quantum` instructions.
+    pub fn run_cluster(&mut self, cluster: &mut Cluster, quantum: u64) -> Result<Progress> {
+        self.blocks.clear();
+        self.blocks.extend(cluster.blocks.iter().enumerate().map(|(rank, block)| (*block, cluster.shared(rank))));
+        let gone = cluster.coordination.running.iter().enumerate().filter(|(_, threads)| **threads == 0);
+        self.exited = gone.fold(0, |gone, (rank, _)| gone | 1 << rank);
+        self.enter(0);
         self.slice = WARP_SLICE.min(quantum);
-        if W::ACTIVE && block.warps.iter().all(|warp| warp.executed == 0) {
-            self.watch.observer().block_begins(block.index, self.launch.threads);
+        if W::ACTIVE && cluster.warps.iter().all(|warp| warp.executed == 0) {
+            let threads = self.launch.threads;
+            cluster.blocks.iter().for_each(|block| self.watch.observer().block_begins(*block, threads));
         }
-        let executed = |block: &Block| block.warps.iter().map(|warp| warp.executed).sum::<u64>();
-        let end = executed(block).saturating_add(quantum);
+        let executed = |cluster: &Cluster| cluster.warps.iter().map(|warp| warp.executed).sum::<u64>();
+        let end = executed(cluster).saturating_add(quantum);
         loop {
             let mut finished = true;
             let mut progressed = false;
             // Whether all that any warp did was to ask mbarriers in vain.
             let mut stalled = true;
-            for turn in 0..block.warps.len() {
-                let index = if self.launch.reversed { block.warps.len() - 1 - turn } else { turn };
-                if block.warps[index].is_finished() {
+            for turn in 0..cluster.warps.len() {
+                let index = if self.launch.reversed { cluster.warps.len() - 1 - turn } else { turn };
+                if cluster.warps[index].is_finished() {
                     continue;
                 }
                 finished = false;
-                while block.warps[index].can_run() {
+                let rank = cluster.warps[index].rank;
+                if rank != self.rank {
+                    self.enter(rank);
+                }
+                while cluster.warps[index].can_run() {
                     progressed = true;
-                    match self.run_warp(&mut block.warps[index], &mut block.coordination)? {
+                    let stop = self.run_warp(&mut cluster.warps[index], &mut cluster.coordination)?;
+                    self.release_cluster(cluster);
+                    match stop {
                         Stop::BarrierComplete(number) => {
                             stalled = false;
                             if number >= BARRIERS {
                                 let first = ((number - BARRIERS) * WarpgroupProduct::WARPS) as usize;
-                                self.warpgroup_product(&block.warps[first..first + WarpgroupProduct::WARPS as usize])?;
+                                let warps = &cluster.warps_of(rank)[first..first + WarpgroupProduct::WARPS as usize];
+                                self.warpgroup_product(warps)?;
                             } else if W::ACTIVE {
-                                self.watch.observer().barrier_completes(block.index, number);
+                                self.watch.observer().barrier_completes(self.block, number);
                             }
-                            block.release(number);
+                            cluster.release(rank, number);
                             // The others first: this warp has done its part up to the barrier.
                             break;
                         }
@@ -174,16 +208,16 @@ impl<'a, W: Watch> Executor<'a, W> {
                 }
             }
             if finished {
-                self.abandon_all(block);
+                self.abandon_all(cluster);
                 if W::ACTIVE {
-                    self.watch.observer().block_ends(block.index);
+                    cluster.blocks.iter().for_each(|block| self.watch.observer().block_ends(*block));
                 }
                 return Ok(Progress::Finished);
             }
-            if !progressed || stalled && self.all_ask_in_vain(&block.warps, &block.coordination) {
-                return self.stuck(block);
+            if !progressed || stalled && self.all_ask_in_vain(&cluster.warps, &cluster.coordination) {
+                return self.stuck(cluster);
             }
-            if quantum != u64::MAX && executed(block) >= end {
+            if quantum != u64::MAX && executed(cluster) >= end {
                 return Ok(Progress::Waiting);
             }
         }
@@ -191,11 +225,11 @@ impl<'a, W: Watch> Executor<'a, W> {
 
     /// All threads wait: names the first of them, but one that waits at an mbarrier before the others, and says where
     /// the others are.
-    fn stuck<T>(&self, block: &Block) -> Result<T> {
+    fn stuck<T>(&self, cluster: &Cluster) -> Result<T> {
         let mut exited = 0;
         let mut places: Vec<(u32, Option<u64>, u32)> = Vec::new();
         let mut first: Option<Waiting<'_>> = None;
-        for warp in &block.warps {
+        for warp in &cluster.warps {
             exited += (warp.existing & !warp.live).count_ones();
             let mut groups: Vec<&Group> = warp.groups.iter().collect();
             groups.sort_by_key(|group| group.mask.trailing_zeros());
@@ -204,7 +238,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                 while rest != 0 {
                     let lane = rest.trailing_zeros();
                     let poll = match group.state {
-                        State::Runnable => Self::last_poll(&block.coordination, warp.index, lane as usize),
+                        State::Runnable => Self::last_poll(&cluster.coordination, warp.number, lane as usize),
                         _ => None,
                     };
                     // Behind a barrier the counter has moved on.
@@ -212,7 +246,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     let at = poll.map_or(group.pc - u32::from(behind), |(at, _)| at);
                     let same = match poll {
                         Some(poll) => lanes_where(rest, |lane| {
-                            Self::last_poll(&block.coordination, warp.index, lane) == Some(poll)
+                            Self::last_poll(&cluster.coordination, warp.number, lane) == Some(poll)
                         }),
                         None => rest,
                     };
@@ -224,7 +258,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     }
                     // An mbarrier that somebody has arrived at says most.
                     let rank = match mbarrier {
-                        Some(address) if Self::is_partly_complete(address, &block.coordination) => 2,
+                        Some(address) if Self::is_partly_complete(address, &cluster.coordination) => 2,
                         Some(_) => 1,
                         None => 0,
                     };
@@ -235,13 +269,13 @@ impl<'a, W: Watch> Executor<'a, W> {
             }
         }
         let Some(Waiting { warp, lanes, state, at, mbarrier, .. }) = first else {
-            unreachable!("a block without waiting threads has finished");
+            unreachable!("a cluster without waiting threads has finished");
         };
         let mut others: Vec<String> = places
             .iter()
             .filter(|(place, asked, _)| *place != at || *asked != mbarrier)
             .map(|(place, asked, count)| {
-                let why = asked.map(|address| format!(" {}", self.missing_at(address, &block.coordination)));
+                let why = asked.map(|address| format!(" {}", self.missing_at(address, &cluster.coordination)));
                 format!("{count} wait at {}{}", self.describe(*place), why.unwrap_or_default())
             })
             .collect();
@@ -253,21 +287,22 @@ impl<'a, W: Watch> Executor<'a, W> {
         }
         let others = others.join(", ");
         let kind = match (mbarrier, state) {
-            (Some(address), _) => self.mbarrier_deadlock(address, others, &block.coordination),
+            (Some(address), _) => self.mbarrier_deadlock(address, others, &cluster.coordination),
             (None, State::AtBarrier { number: BARRIERS.., .. }) => {
                 // Threads of the warpgroup wait one warp at a time.
                 let there = |other: &&Warp| {
-                    other.index / WarpgroupProduct::WARPS == warp.index / WarpgroupProduct::WARPS
+                    (other.rank, other.index / WarpgroupProduct::WARPS)
+                        == (warp.rank, warp.index / WarpgroupProduct::WARPS)
                         && other
                             .groups
                             .iter()
                             .any(|group| matches!(group.state, State::AtBarrier { number: BARRIERS.., .. }))
                 };
-                let arrived = block.warps.iter().filter(there).count() as u32;
+                let arrived = cluster.warps.iter().filter(there).count() as u32;
                 LaunchErrorKind::DivergentWarpgroup { arrived, others }
             }
             (None, State::AtBarrier { number, .. }) => {
-                let barrier = block.coordination.barriers[number as usize];
+                let barrier = cluster.coordination.barrier_state(warp.rank, number);
                 LaunchErrorKind::DivergentBarrier {
                     barrier: number,
                     arrived: barrier.arrived,
@@ -278,17 +313,22 @@ impl<'a, W: Watch> Executor<'a, W> {
             (None, State::Gathering { members } | State::AtWarpBarrier { members }) => {
                 LaunchErrorKind::DivergentWarp { members, others }
             }
+            (None, State::AtClusterBarrier) => {
+                let expected = cluster.warps.iter().map(|warp| warp.live.count_ones()).sum();
+                let arrived = cluster.coordination.cluster_barrier.arrivals();
+                LaunchErrorKind::ClusterBarrier(ClusterBarrierProblem::WaitsForEver { arrived, expected, others })
+            }
             (None, State::Runnable) => unreachable!("a group that can run isn't stuck"),
         };
         self.fault(warp, lanes, at, kind)
     }
 
-    /// Forgets copies that nobody waited for before the block's end.
-    fn abandon_all(&mut self, block: &mut Block) {
-        self.abandon_loads(&mut block.coordination);
-        for warp in 0..self.launch.warps {
-            if Self::has_copies(&block.coordination, warp) {
-                self.abandon(warp, ALL, true, &mut block.coordination);
+    /// Forgets copies that nobody waited for before the cluster's end.
+    fn abandon_all(&mut self, cluster: &mut Cluster) {
+        self.abandon_loads(&mut cluster.coordination);
+        for warp in 0..cluster.warps.len() as u32 {
+            if Self::has_copies(&cluster.coordination, warp) {
+                self.abandon(warp, ALL, true, &mut cluster.coordination);
             }
         }
     }
@@ -520,12 +560,14 @@ impl<'a, W: Watch> Executor<'a, W> {
                     warp.groups[index].pc = pc + 1;
                     warp.exit(index, active);
                     coordination.events += 1;
-                    if Self::has_copies(coordination, warp.index) {
-                        self.abandon(warp.index, active, false, coordination);
+                    coordination.cluster_barrier.exited();
+                    if Self::has_copies(coordination, warp.number) {
+                        self.abandon(warp.number, active, false, coordination);
                     }
                     if coordination.bulk.has_stores() {
-                        self.end_stores(warp.index, active, coordination);
+                        self.end_stores(warp.number, active, coordination);
                     }
+                    self.exit_block(warp, active, coordination);
                     self.release_warp_barriers(warp);
                     return Ok(Stop::Reschedule);
                 }
@@ -533,6 +575,19 @@ impl<'a, W: Watch> Executor<'a, W> {
                     warp.executed += u64::from(pc + 1 - start);
                     let complete = self.arrive(warp, index, pc, barrier, active, coordination)?;
                     return Ok(complete.map_or(Stop::Reschedule, Stop::BarrierComplete));
+                }
+                Operation::ClusterArrive { releases } => {
+                    self.arrive_at_cluster(warp, pc, active, *releases, coordination)?;
+                    pc += 1;
+                }
+                Operation::ClusterWait => {
+                    warp.executed += u64::from(pc + 1 - start);
+                    self.wait_for_cluster(warp, index, pc, active, coordination)?;
+                    return Ok(Stop::Reschedule);
+                }
+                Operation::MapAddress(map) => {
+                    self.map_address(warp, pc, map, active)?;
+                    pc += 1;
                 }
                 Operation::WarpBarrier { members } => {
                     // SAFETY: the decoder allocated the row.
@@ -612,15 +667,15 @@ impl<'a, W: Watch> Executor<'a, W> {
                     pc += 1;
                 }
                 Operation::AsyncCopy(copy) => {
-                    self.copy(warp, pc, copy, active, &mut coordination.copies[warp.index as usize])?;
+                    self.copy(warp, pc, copy, active, &mut coordination.copies[warp.number as usize])?;
                     pc += 1;
                 }
                 Operation::CommitCopies => {
-                    coordination.copies[warp.index as usize].commit(active);
+                    coordination.copies[warp.number as usize].commit(active);
                     pc += 1;
                 }
                 Operation::WaitForCopies { open } => {
-                    self.wait_for_copies(warp.index, pc, active, *open, coordination)?;
+                    self.wait_for_copies(warp.number, pc, active, *open, coordination)?;
                     pc += 1;
                 }
                 Operation::BulkCopy(copy) => {
@@ -628,11 +683,11 @@ impl<'a, W: Watch> Executor<'a, W> {
                     pc += 1;
                 }
                 Operation::CommitStores => {
-                    coordination.bulk.commit(warp.index, active);
+                    coordination.bulk.commit(warp.number, active);
                     pc += 1;
                 }
                 Operation::WaitForStores { open, only_read } => {
-                    self.wait_for_stores(warp.index, pc, active, *open, *only_read, coordination);
+                    self.wait_for_stores(warp.number, pc, active, *open, *only_read, coordination);
                     pc += 1;
                 }
                 Operation::SetRegisters { count } => {
@@ -701,7 +756,7 @@ impl<'a, W: Watch> Executor<'a, W> {
                     unsafe { write_lanes(rows, *destination, active, |_| active) };
                     pc += 1;
                 }
-                Operation::Nothing | Operation::ProxyFence => pc += 1,
+                Operation::Nothing | Operation::ProxyFence | Operation::MbarrierFence => pc += 1,
                 Operation::Trap => return self.fault(warp, active, pc, LaunchErrorKind::Trap),
                 Operation::AssertionFailed { parameters } => {
                     let message = self.assertion(warp, *parameters, active);
@@ -709,6 +764,50 @@ impl<'a, W: Watch> Executor<'a, W> {
                 }
             }
         }
+    }
+
+    /// Takes note of threads that exit. With the last of its block goes the block's shared memory.
+    fn exit_block(&mut self, warp: &Warp, lanes: u32, coordination: &mut Coordination) {
+        let running = &mut coordination.running[warp.rank as usize];
+        *running -= lanes.count_ones();
+        if *running > 0 {
+            return;
+        }
+        self.exited |= 1 << warp.rank;
+        if W::ACTIVE && self.blocks.len() > 1 {
+            self.watch.observer().block_exits(self.block);
+        }
+    }
+
+    /// Finds the addresses that addresses in shared memory have in another block of the cluster.
+    fn map_address(&self, warp: &Warp, pc: u32, map: &MapAddress, active: u32) -> Result<()> {
+        // SAFETY: the decoder allocated the rows, two for addresses of 64 bits.
+        let (ranks, addresses) = unsafe {
+            let addresses = match map.wide {
+                true => read_wide_row(warp.rows, map.source),
+                false => read_row(warp.rows, map.source).map(u64::from),
+            };
+            (read_row(warp.rows, map.rank), addresses)
+        };
+        let blocks = self.blocks.len() as u32;
+        let strangers = lanes_where(active, |lane| ranks[lane] >= blocks);
+        if strangers != 0 {
+            let rank = ranks[strangers.trailing_zeros() as usize];
+            return self.fault(warp, strangers, pc, LaunchErrorKind::NoSuchRank { rank, blocks });
+        }
+        let window = if map.generic { SHARED_WINDOW } else { 0 };
+        let mapped = |lane: usize| {
+            let offset = addresses[lane].wrapping_sub(window) % BLOCK_WINDOW;
+            window + u64::from(ranks[lane]) * BLOCK_WINDOW + offset
+        };
+        // SAFETY: as above.
+        unsafe {
+            match map.wide {
+                true => write_wide_lanes(warp.rows, map.destination, active, mapped),
+                false => write_lanes(warp.rows, map.destination, active, |lane| mapped(lane) as u32),
+            }
+        }
+        Ok(())
     }
 
     /// Lets groups at warp barriers go on whose members are all there.
@@ -816,11 +915,11 @@ impl<'a, W: Watch> Executor<'a, W> {
         // Counted barriers count whole warps, the missing lanes of a block's last warp included.
         let arriving = if explicit && active == warp.live { 32 } else { active.count_ones() };
         let expected = if explicit { count } else { self.launch.threads };
-        let state = &mut coordination.barriers[number as usize];
+        coordination.events += 1;
+        let state = coordination.barrier(warp.rank, number);
         if state.arrived > 0 && state.expected != expected {
             return self.fault(warp, active, pc, bad);
         }
-        coordination.events += 1;
         state.expected = expected;
         state.arrived += arriving;
         state.trues += (truths & active).count_ones();

@@ -36,6 +36,19 @@ pub(super) enum State {
     AtWarpBarrier {
         members: u32,
     },
+    /// At `barrier.cluster.wait`; the instruction counter stands behind it already.
+    AtClusterBarrier,
+}
+
+/// Which warp it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    /// Rank of its block in the cluster.
+    pub rank: u32,
+    /// In its block.
+    pub index: u32,
+    /// In the cluster.
+    pub number: u32,
 }
 
 /// Lanes at the same place.
@@ -61,7 +74,12 @@ struct Frame {
 }
 
 pub(super) struct Warp {
+    /// Rank of its block in the cluster.
+    pub rank: u32,
+    /// Index in its block.
     pub index: u32,
+    /// Index in its cluster.
+    pub number: u32,
     pub rows: *mut Row,
     pub predicates: *mut u32,
     /// Local memory: row `w` holds word `w` of every lane.
@@ -81,9 +99,12 @@ pub(super) struct Warp {
 }
 
 impl Warp {
-    pub fn new(index: u32, rows: *mut Row, predicates: *mut u32, local: *mut Row, existing: u32) -> Self {
+    pub fn new(name: Name, rows: *mut Row, predicates: *mut u32, local: *mut Row, existing: u32) -> Self {
+        let Name { rank, index, number } = name;
         Warp {
+            rank,
             index,
+            number,
             rows,
             predicates,
             local,

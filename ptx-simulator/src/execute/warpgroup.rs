@@ -40,7 +40,7 @@
 //! of k, from C or from zero. Hardware adds the exact products of several places of k at once, aligned to the largest of
 //! them, and cuts off the rest, so that its last bits are others and err towards zero.
 
-use super::block::BARRIERS;
+use super::cluster::BARRIERS;
 use super::coordination::Coordination;
 use super::products::{NAN, TF32};
 use super::run::{Executor, Result, guard_mask, read_row, read_wide_row};
@@ -148,7 +148,7 @@ impl<W: Watch> Executor<'_, W> {
         coordination: &mut Coordination,
     ) -> Result<Option<u32>> {
         let number = BARRIERS + warp.index / WarpgroupProduct::WARPS;
-        let barrier = &mut coordination.barriers[number as usize];
+        let barrier = coordination.barrier(warp.rank, number);
         barrier.expected = THREADS;
         barrier.arrived += 32;
         let complete = barrier.arrived == THREADS;
@@ -166,10 +166,11 @@ impl<W: Watch> Executor<'_, W> {
         const OF_A_MULTIPROCESSOR: u32 = 65_536;
         const LEAST: u32 = 24;
         let warps = self.launch.warps;
-        coordination.registers.resize(warps as usize, 0);
-        coordination.registers[warp.index as usize] = count;
+        coordination.registers.resize(coordination.copies.len(), 0);
+        coordination.registers[warp.number as usize] = count;
+        let own = (warp.rank * warps) as usize..((warp.rank + 1) * warps) as usize;
         let at_first = (OF_A_MULTIPROCESSOR / (32 * warps) / 8 * 8).min(255);
-        let asked: u32 = coordination.registers.iter().map(|&own| if own == 0 { LEAST } else { own }).sum();
+        let asked: u32 = coordination.registers[own].iter().map(|&own| if own == 0 { LEAST } else { own }).sum();
         if asked > warps * at_first {
             let kind = LaunchErrorKind::TooManyRegisters { asked: 32 * asked, present: 32 * warps * at_first };
             return self.fault(warp, ALL, pc, kind);
@@ -215,7 +216,9 @@ impl<W: Watch> Executor<'_, W> {
             return self.fault(first, ALL, pc, kind);
         }
         if W::ACTIVE {
-            let addresses = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.address).collect::<Vec<u64>>();
+            // Descriptors say where in the block's own shared memory.
+            let own = self.own_window();
+            let addresses = |chunks: &[Chunk]| chunks.iter().map(|chunk| own + chunk.address).collect::<Vec<u64>>();
             let (a, b) = (addresses(&a_chunks), addresses(&b_chunks));
             let place = self.place(first, pc);
             self.watch.observer().warpgroup_product(place, observe::WarpgroupProduct { a: &a, b: &b });

@@ -2,7 +2,9 @@
 //!
 //! The executor is compiled twice: once for an [`Observer`], once for none, in which case every call below compiles to
 //! nothing. An observed launch runs its blocks one after the other in index order, so that what is observed doesn't
-//! depend on the machine; a second time in reverse order if the observer asks for both.
+//! depend on the machine; a second time in reverse order if the observer asks for both. The blocks of a cluster run together,
+//! and what they do comes mixed. In shared memory they have addresses [`CLUSTER_BLOCK_BYTES`] apart, in the order of their
+//! ranks.
 //!
 //! Two analyses come with the crate, each an observer like any other: [`hazards`] finds races, reads of memory that
 //! nobody wrote and accesses outside an array; [`costs`] counts what instructions, shared memory and global memory cost.
@@ -11,6 +13,7 @@ pub mod costs;
 pub mod hazards;
 
 use crate::alu::Row;
+pub use crate::decode::program::BLOCK_WINDOW as CLUSTER_BLOCK_BYTES;
 use crate::error::{AccessKind, LaunchError, MemorySpace};
 
 /// Where in the launch something happens.
@@ -160,6 +163,8 @@ pub struct BulkCopy<'a> {
     pub direction: BulkDirection,
     /// Its bytes in the order of shared memory before any swizzle; those of a store without what is outside of the tensor.
     pub pieces: &'a [BulkPiece],
+    /// A multicast's copy to another block than the first, of the same bytes of global memory, which are read once.
+    pub again: bool,
 }
 
 impl BulkCopy<'_> {
@@ -167,7 +172,7 @@ impl BulkCopy<'_> {
     pub fn accesses(&self, space: MemorySpace, mut each: impl FnMut(Access<'_>)) {
         let to_shared = self.direction == BulkDirection::Load;
         let kind = if to_shared == (space == MemorySpace::Shared) { AccessKind::Write } else { AccessKind::Read };
-        for piece in self.pieces {
+        for piece in self.pieces.iter().filter(|_| !self.again || space == MemorySpace::Shared) {
             let address = match space {
                 MemorySpace::Shared => Some(piece.shared),
                 _ => piece.global,
@@ -289,7 +294,10 @@ pub trait Observer {
     /// A block begins; `threads` is its number of threads.
     fn block_begins(&mut self, _block: u64, _threads: u32) {}
 
-    /// All threads of the block have exited, or a fault that the observer took has ended it.
+    /// All threads of a block of a cluster of several have exited; the other blocks may still run.
+    fn block_exits(&mut self, _block: u64) {}
+
+    /// All threads of the block's cluster have exited, or a fault that the observer took has ended it.
     fn block_ends(&mut self, _block: u64) {}
 
     /// A warp executes an instruction for `lanes`.
@@ -313,6 +321,16 @@ pub trait Observer {
 
     /// A barrier of the block is complete and its threads go on.
     fn barrier_completes(&mut self, _block: u64, _barrier: u32) {}
+
+    /// The lanes of a warp arrive at the barrier of their cluster; unless it `releases`, what they did before needn't be done
+    /// for those who wait there.
+    fn cluster_barrier_arrives(&mut self, _place: Place, _lanes: u32, _releases: bool) {}
+
+    /// The barrier of the cluster that the block is in is complete.
+    fn cluster_barrier_completes(&mut self, _block: u64) {}
+
+    /// The lanes of a warp go on that have waited at the barrier of their cluster.
+    fn cluster_barrier_waited(&mut self, _place: Place, _lanes: u32) {}
 
     /// The lanes of a warp have synchronised with each other: `bar.warp.sync`. Votes, shuffles and the other `.sync`
     /// instructions exchange registers and order no memory, so they aren't named here.

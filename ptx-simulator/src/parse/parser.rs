@@ -532,17 +532,32 @@ impl<'a> Parser<'a> {
         }
         let name = self.name("the name of a function")?;
         let parameters = if self.is('(') { self.parameters()? } else { Vec::new() };
-        let mut function =
-            Function { name, entry, line, returns, parameters, max_threads: None, exact_threads: false, body: None };
+        let mut function = Function {
+            name,
+            entry,
+            line,
+            returns,
+            parameters,
+            max_threads: None,
+            exact_threads: false,
+            cluster: None,
+            body: None,
+        };
         loop {
             match self.kind() {
                 TokenKind::Dot(word @ ("maxntid" | "reqntid")) => {
                     self.advance();
-                    function.max_threads = Some(self.shape()?);
+                    function.max_threads = Some(self.shape("a number of threads")?);
                     function.exact_threads = word == "reqntid";
                 }
-                TokenKind::Dot(word @ ("reqnctapercluster" | "explicitcluster")) => {
-                    return Err(self.error(format!("`.{word}`: clusters are not supported")));
+                TokenKind::Dot("reqnctapercluster") => {
+                    self.advance();
+                    function.cluster = Some(self.shape("a number of blocks")?);
+                }
+                TokenKind::Dot("explicitcluster") => {
+                    let message =
+                        "`.explicitcluster`: a cluster's shape must be the kernel's own (`.reqnctapercluster 2, 1, 1`)";
+                    return Err(self.error(message.to_owned()));
                 }
                 TokenKind::Dot("minnctapersm" | "maxnctapersm" | "maxnreg" | "maxclusterrank") => {
                     self.advance();
@@ -570,13 +585,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn shape(&mut self) -> Result<[u32; 3]> {
+    fn shape(&mut self, what: &str) -> Result<[u32; 3]> {
         let mut shape = [1; 3];
         for (index, extent) in shape.iter_mut().enumerate() {
             if index > 0 && !self.eat(',') {
                 break;
             }
-            *extent = self.integer_u32("a number of threads")?;
+            *extent = self.integer_u32(what)?;
         }
         Ok(shape)
     }

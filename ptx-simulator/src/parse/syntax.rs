@@ -74,6 +74,8 @@ pub struct Function<'a> {
     pub max_threads: Option<[u32; 3]>,
     /// Whether the shape in `max_threads` is the only one allowed (`.reqntid`).
     pub exact_threads: bool,
+    /// Blocks of a cluster along x, y and z (`.reqnctapercluster`).
+    pub cluster: Option<[u32; 3]>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
 }

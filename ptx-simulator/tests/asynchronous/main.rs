@@ -5,6 +5,7 @@
 mod support;
 
 mod bulk_copies;
+mod clusters;
 mod copies;
 mod mbarriers;
 mod pipeline;

@@ -306,3 +306,35 @@ fn misuse_is_an_error() {
     let kind = failure("mov.u32 %r2, 0x4000; mbarrier.arrive.shared.b64 _, [%r2];", 1).kind;
     assert!(matches!(kind, LaunchErrorKind::OutOfBounds { bytes: 8, .. }));
 }
+
+#[test]
+fn lanes_that_wait_keep_their_wide_registers_while_another_lane_uses_narrow_ones() {
+    // Lane 0 waits for the second warp, the others for lane 0, with a 64-bit number each. Then lane 0 fills many registers.
+    let numbers = 40..72;
+    let fill: String = numbers.clone().map(|register| format!("add.u32 %w{register}, %r9, {register};")).collect();
+    let keep: String = numbers.map(|register| format!("add.u32 %r11, %r11, %w{register};")).collect();
+    let words = run(
+        &format!(
+            ".reg .b32 %w<80>;
+            mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; setp.ge.u32 %p2, %r1, 32; mov.u32 %r9, 0; mov.u32 %r11, 0;
+            mov.u32 %r12, 0; mov.u32 %r13, 0;
+            @%p1 mbarrier.init.shared.b64 [full], 1; bar.sync 0;
+            @%p2 bra second;
+            again: mul.wide.u32 %rd5, %r1, 1000;
+            bar.warp.sync -1;
+            cvt.u32.u64 %r10, %rd5; add.u32 %r12, %r12, %r10;
+            @!%p1 bra next;
+            wait: mbarrier.test_wait.parity.shared.b64 %p3, [full], %r9; @!%p3 bra wait;
+            {fill} {keep}
+            next: add.u32 %r13, %r13, 1; setp.lt.u32 %p4, %r13, 2; @%p4 bra again;
+            mul.wide.u32 %rd6, %r1, 4; add.u64 %rd6, %out, %rd6; st.global.u32 [%rd6], %r12;
+            bra over;
+            second: setp.eq.u32 %p5, %r1, 32; @%p5 mbarrier.arrive.shared.b64 _, [full];
+            over:"
+        ),
+        64,
+        [&[0; 4], &[0; 4]],
+        32,
+    );
+    assert_eq!(words, (0..32).map(|lane| 2000 * lane).collect::<Vec<u32>>());
+}

@@ -8,6 +8,7 @@ mod arrays;
 mod barriers;
 mod between_blocks;
 mod bulk_copies;
+mod clusters;
 mod copies;
 mod faults;
 mod matrices;
@@ -28,6 +29,11 @@ const WORDS: u64 = 4096;
 /// next thread's, `%r6` that of the thread half a block away; `%rd1` global memory, `%rd2` the thread's own word of it
 /// in the block, `%rd3` in the grid; `%p1` thread 0, `%p2` the first warp.
 fn kernel(body: &str) -> String {
+    kernel_in("1", body)
+}
+
+/// The same in clusters of that shape.
+fn kernel_in(cluster: &str, body: &str) -> String {
     let mut text = String::from(
         ".version 8.0
         .target sm_80
@@ -75,6 +81,10 @@ fn kernel(body: &str) -> String {
             _ => text.push_str(&format!("{line}\n")),
         }
     }
+    if cluster != "1" {
+        let entry = ".visible .entry k(.param .u64 memory)";
+        text = text.replace(entry, &format!("{entry} .reqnctapercluster {cluster}"));
+    }
     // Both arrays exist, whatever the body uses.
     text + "mov.u32 %r35, other;\nret;\n}\n"
 }
@@ -87,7 +97,16 @@ struct Check {
 
 /// Runs a body on all of global memory zero; `unwritten` words of it, from the start, count as unwritten.
 fn check_with(body: &str, blocks: u32, threads: u32, unwritten: u64) -> Check {
-    let module = Module::parse(&kernel(body)).unwrap_or_else(|error| panic!("{error}"));
+    check_text(&kernel(body), blocks, threads, unwritten)
+}
+
+/// Runs a body in clusters of that shape.
+fn check_in(cluster: &str, body: &str, blocks: u32, threads: u32) -> Check {
+    check_text(&kernel_in(cluster, body), blocks, threads, 0)
+}
+
+fn check_text(text: &str, blocks: u32, threads: u32, unwritten: u64) -> Check {
+    let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}"));
     let mut simulator = Simulator::builder().instruction_limit(1 << 20).build();
     let pointer = simulator.allocate(WORDS * 4).unwrap();
     simulator.fill(pointer, 0, WORDS * 4).unwrap();

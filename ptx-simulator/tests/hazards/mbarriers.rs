@@ -87,7 +87,7 @@ impl Steps {
 
 impl Check {
     #[track_caller]
-    fn has(&self, kind: &str, first: u32, second: u32) -> &Self {
+    pub fn has(&self, kind: &str, first: u32, second: u32) -> &Self {
         assert!(self.summary().contains(&(kind.to_owned(), first, second)), "{:#?}", self.findings);
         self
     }

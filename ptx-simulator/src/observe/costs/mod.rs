@@ -369,7 +369,9 @@ impl Observer for Costs {
             BulkDirection::Load => &mut counts.global_copies,
             BulkDirection::Store => &mut counts.global_stores,
         };
-        let moved = || copy.pieces.iter().filter_map(|piece| Some((piece.global?, u64::from(piece.bytes))));
+        // What is multicast is read once.
+        let read = copy.pieces.iter().filter(|_| !copy.again);
+        let moved = || read.clone().filter_map(|piece| Some((piece.global?, u64::from(piece.bytes))));
         let mut sectors: Vec<u64> = moved()
             .flat_map(|(address, bytes)| {
                 address / sectors::SECTOR_BYTES..(address + bytes).div_ceil(sectors::SECTOR_BYTES)

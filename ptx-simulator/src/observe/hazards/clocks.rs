@@ -17,6 +17,9 @@
 //! - both are in one block and an mbarrier says so: whoever sees a phase complete has a row of what all knew who arrived
 //!   in it.
 //!
+//! The blocks of a cluster count as one block here, whose threads are numbered through. Barriers of one of them are barriers of
+//! some threads; the cluster's own is an mbarrier of all.
+//!
 //! An asynchronous copy is an access of its thread that is under way from its instruction until the thread waits for it,
 //! or until it arrives at an mbarrier by itself. As long as it's under way, nothing comes after it. Then it counts as an
 //! access at the time of the wait. (An arrival that waits for copies counts as one of everything that its thread did before
@@ -39,6 +42,11 @@ const ROUND: u32 = 1024;
 /// Added to the position of an asynchronous copy that its thread hasn't waited for. It's ordered before nothing, not
 /// even before what its own thread does.
 const IN_FLIGHT: u32 = 1 << 31;
+
+/// Barriers of a block.
+pub const BARRIERS: u32 = 16;
+/// Stands for the address of the cluster's own barrier, at which threads arrive and wait as at an mbarrier.
+pub const CLUSTER_BARRIER: u64 = u64::MAX;
 
 /// One access: which thread (of all of the grid, from 1; 0 is no access) and where in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -246,7 +254,8 @@ pub struct Clocks {
     partial: bool,
     /// Published for the block alone.
     published: Published,
-    pub arrivals: [Arrivals; 16],
+    /// Those at the barriers of each block, by rank and number.
+    pub arrivals: Vec<Arrivals>,
     mbarriers: Vec<Mbarrier>,
     /// Arrivals that wait for copies, in the order in which threads asked for them.
     promises: Vec<Promise>,
@@ -299,8 +308,9 @@ struct Promise {
 }
 
 impl Clocks {
-    /// `partial` if barriers of some threads only are to be understood, `fences` if fences are.
-    pub fn new(threads: u32, partial: bool, fences: bool) -> Clocks {
+    /// `threads` of so many `blocks` together; `partial` if barriers of some threads only are to be understood, `fences` if
+    /// fences are.
+    pub fn new(threads: u32, blocks: u32, partial: bool, fences: bool) -> Clocks {
         let count = threads as usize;
         let partial = partial || fences;
         Clocks {
@@ -314,7 +324,7 @@ impl Clocks {
             fenced: vec![Fenced::default(); if fences { count } else { 0 }],
             partial,
             published: Published::default(),
-            arrivals: Default::default(),
+            arrivals: vec![Arrivals::default(); (blocks * BARRIERS) as usize],
             mbarriers: Vec::new(),
             promises: Vec::new(),
             joined: None,
@@ -333,7 +343,7 @@ impl Clocks {
         self.any_rows = false;
         self.fenced.fill(Fenced::default());
         self.published.0.clear();
-        self.arrivals = Default::default();
+        self.arrivals.fill(Arrivals::default());
         self.mbarriers.clear();
         self.promises.clear();
         self.joined = None;
@@ -564,6 +574,8 @@ impl Clocks {
         let known = std::mem::take(&mut self.mbarriers[index].known);
         let known = if self.fenced.is_empty() { known } else { self.ordered_fences(known) };
         let mbarrier = &mut self.mbarriers[index];
+        // Arrivals that release nothing add nothing to it.
+        mbarrier.row.resize(self.threads as usize, 0);
         let row = Rc::new(std::mem::take(&mut mbarrier.row));
         mbarrier.complete = Some(Complete { row, known, position: std::mem::take(&mut mbarrier.position) });
     }

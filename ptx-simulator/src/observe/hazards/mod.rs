@@ -32,7 +32,15 @@
 //! its warpgroup wait for it. What threads wrote by ordinary stores, the async proxy sees only past a fence between the
 //! proxies, of the writing thread after the write or of the reading one after it knew of the write; other threads' fences in
 //! between aren't looked at. Registers of products are followed as `warpgroups` says. What isn't looked at: a fence after
-//! an mbarrier's initialisation (`fence.mbarrier_init`), and fences before a bulk load over what threads wrote.
+//! an mbarrier's initialisation (`fence.mbarrier_init`) for what happens in one block, and fences before a bulk load over what
+//! threads wrote.
+//!
+//! The blocks of a cluster are one block to all of this: their threads race in each other's shared memory as threads of one
+//! block do, and the cluster's barrier and mbarriers order them. Two mistakes are theirs alone. Whoever uses an mbarrier of
+//! another block has to know that it's initialised: its initialiser must come to the cluster's barrier afterwards, past a
+//! `fence.mbarrier_init` if its arrival there is `.relaxed` or if what uses the mbarrier is a bulk copy. And a block must stay
+//! until it knows that the others are through with its shared memory. Such kernels run in both orders. What isn't looked
+//! at: a scope of a block alone (`.cta`) for accesses that concern several.
 //!
 //! Two *strong* accesses are no hazard: atomics, `ld`/`st` with `.relaxed`, `.acquire` or `.release`, and volatile
 //! accesses to global memory. In shared memory a volatile store counts as strong only after a fence: with one it's a
@@ -60,14 +68,15 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use super::{
-    Access, AsyncCopy, BulkCopy, BulkDirection, GlobalRange, MbarrierEvent, Observer, Place, WarpgroupProduct,
+    Access, AsyncCopy, BulkCopy, BulkDirection, CLUSTER_BLOCK_BYTES, GlobalRange, MbarrierEvent, Observer, Place,
+    WarpgroupProduct,
 };
 use crate::decode::Module;
 use crate::decode::program::Scope;
 use crate::error::{AccessKind, LaunchError, LaunchErrorKind, MemorySpace, SourceLocation};
 use crate::memory::CONSTANT_WINDOW;
 use crate::simulator::{DevicePointer, LaunchConfig};
-use clocks::{Clocks, Published, Stamp};
+use clocks::{CLUSTER_BARRIER, Clocks, Published, Stamp};
 use findings::Findings;
 use shadow::{Cursor, Keep, Key, Proxy, Racing, Shadow, Unwritten};
 pub use table::Agent;
@@ -93,6 +102,11 @@ pub enum FindingKind {
     /// A bulk copy or a product of a warpgroup reads what a thread wrote, and no fence between the proxies
     /// (`fence.proxy.async`) makes it see that.
     MissingProxyFence,
+    /// A thread, or a bulk copy of it, uses an mbarrier of another block of the cluster, and nothing tells it that the mbarrier is
+    /// initialised: a `fence.mbarrier_init` and a barrier of the cluster are missing behind the initialisation.
+    MbarrierNotShown,
+    /// A thread accesses the shared memory of another block of the cluster, and nothing keeps that block from exiting before.
+    BlockExitsEarly,
     /// A product of a warpgroup uses registers that were written otherwise, without a `wgmma.fence` in between.
     MissingWarpgroupFence,
     /// A register is used that a product of a warpgroup may still write: its group isn't waited for.
@@ -169,6 +183,8 @@ pub struct Touched {
     pub declared: Option<SourceLocation>,
     /// The first thread's instruction uses it as an mbarrier.
     pub mbarrier: bool,
+    /// Position of the block whose shared memory it is, in clusters of several.
+    pub owner: Option<[u32; 3]>,
 }
 
 /// A mistake, with the first of its occurrences.
@@ -219,9 +235,17 @@ struct Launch {
     memory: Vec<GlobalRange>,
     grid: [u32; 3],
     shape: [u32; 3],
+    /// Blocks of a cluster along x, y and z, and all of them.
+    cluster: [u32; 3],
+    blocks: u32,
+    /// Numbers for the warps of a block, in clusters whole warpgroups.
+    warps: u32,
+    /// From the shared memory of a block to that of the next one of the cluster, as it's kept here.
+    stride: u64,
 }
 
-/// What is known of a block while it runs.
+/// What is known of a block while it runs, or of the blocks of a cluster. Threads and warps are numbered through, and shared
+/// memory's addresses as well.
 #[derive(Debug)]
 struct Block {
     /// It has begun and not ended.
@@ -229,6 +253,24 @@ struct Block {
     clocks: Clocks,
     shared: Shadow,
     warpgroups: Warpgroups,
+    /// The mbarriers of clusters of several blocks, by address.
+    initialised: HashMap<u64, Initialised>,
+    /// The last access of each thread to the shared memory of each other block: instruction, address, bytes.
+    reached: HashMap<(u32, u32), (Stamp, u32, u64, u32)>,
+}
+
+/// How far an mbarrier is known to the blocks of its cluster.
+#[derive(Clone, Copy, Debug)]
+struct Initialised {
+    thread: u32,
+    stamp: Stamp,
+    instruction: u32,
+    /// Its thread has executed a fence after that.
+    fenced: bool,
+    /// Its thread has come to the cluster's barrier with it.
+    arrived: bool,
+    /// That barrier is complete.
+    shown: bool,
 }
 
 impl Hazards {
@@ -236,10 +278,25 @@ impl Hazards {
     pub fn new(module: &Module, kernel: &str, config: &LaunchConfig) -> Hazards {
         let table = Table::new(module, kernel, config.dynamic_shared_bytes);
         let threads = config.block.iter().fold(1u32, |product, extent| product.saturating_mul(*extent)).clamp(1, 1024);
+        let info = module.kernel(kernel);
+        let cluster = info.and_then(|info| info.cluster).unwrap_or([1; 3]);
+        let blocks: u32 = cluster.iter().product();
+        let shared_bytes = info.map_or(0, |info| info.static_shared_bytes) + config.dynamic_shared_bytes;
+        let page = 4 * shadow::PAGE_WORDS as u64;
+        let launch = Launch {
+            table,
+            memory: Vec::new(),
+            grid: config.grid,
+            shape: config.block.map(|extent| extent.max(1)),
+            cluster,
+            blocks,
+            warps: threads.div_ceil(32).next_multiple_of(crate::decode::program::WarpgroupProduct::WARPS),
+            stride: u64::from(shared_bytes).max(1).next_multiple_of(page),
+        };
         Hazards {
-            global: Shadow::new(false, table.instructions.len()),
+            global: Shadow::new(false, launch.table.instructions.len()),
             published: Published::default(),
-            block: Block::new(&table, threads),
+            block: Block::new(&launch, threads),
             waiting: HashMap::new(),
             idle: Vec::new(),
             findings: Findings::default(),
@@ -247,12 +304,7 @@ impl Hazards {
             unwritten: Vec::new(),
             ended: false,
             runs: 0,
-            launch: Launch {
-                table,
-                memory: Vec::new(),
-                grid: config.grid,
-                shape: config.block.map(|extent| extent.max(1)),
-            },
+            launch,
         }
     }
 
@@ -291,13 +343,21 @@ impl Hazards {
         self.united.unite(std::mem::take(&mut self.findings));
     }
 
-    /// Makes the block of that index the one at hand.
-    fn enter(&mut self, index: u64) {
-        if self.block.clocks.block != index
-            && let Some(block) = self.waiting.remove(&index)
+    /// Makes the block, or the cluster, of a place the one at hand; gives the place in it.
+    #[inline(always)]
+    fn enter(&mut self, place: Place) -> Place {
+        let place = self.launch.in_cluster(place);
+        if self.block.clocks.block != place.block
+            && let Some(block) = self.waiting.remove(&place.block)
         {
             self.switch(block);
         }
+        place
+    }
+
+    /// As [`enter`](Hazards::enter), for what concerns all of a block; gives its rank in the cluster.
+    fn enter_block(&mut self, block: u64) -> u32 {
+        self.enter(Place { block, warp: 0, instruction: 0 }).warp / self.launch.warps
     }
 
     /// Puts another block at hand, and the last one aside.
@@ -324,7 +384,13 @@ impl Hazards {
             kind,
             first: self.launch.incident(read.stamp.actor, read.instruction),
             second: None,
-            touched: Some(self.launch.touched(space, address, read.bytes.count_ones(), read.instruction)),
+            touched: Some(self.launch.touched(
+                space,
+                address,
+                read.bytes.count_ones(),
+                read.instruction,
+                read.stamp.actor,
+            )),
             count: 0,
         });
     }
@@ -333,16 +399,24 @@ impl Hazards {
     #[inline(always)]
     fn lane_access(&mut self, lane: Lane, cursor: &mut Cursor, address: u64, bytes: u32, key: Key, keep: Keep) {
         let Hazards { launch, block, global, findings, .. } = self;
+        let Lane { thread, stamp, .. } = lane;
+        if lane.shared && launch.blocks > 1 {
+            let (owner, own) = ((address / launch.stride) as u32, thread / (32 * launch.warps));
+            if owner != own && !stamp.is_in_flight() {
+                block.reached.insert((owner, thread), (stamp, key.instruction, address, bytes));
+            }
+        }
         let Block { clocks, shared, .. } = block;
         let (shadow, space) = if lane.shared { (shared, MemorySpace::Shared) } else { (global, MemorySpace::Global) };
-        let Lane { thread, stamp, .. } = lane;
         let mut word = address / 4;
         let mut rest = bytes;
         loop {
             let mask = if bytes >= 4 { 0xf } else { (((1u32 << bytes) - 1) << (address % 4)) as u8 };
             let access = shadow::Access { thread, stamp, word, key: Key { bytes: mask, ..key }, outside: lane.outside };
             shadow.access(clocks, cursor, &access, keep, &mut |racing| {
-                add_race(launch, clocks, findings, racing, &access, space);
+                if lane.known != Some(racing.stamp) {
+                    add_race(launch, clocks, findings, racing, &access, space);
+                }
             });
             if rest <= 4 {
                 return;
@@ -354,7 +428,7 @@ impl Hazards {
 
     /// Takes note of what an instruction of a warp means for the products of its warpgroup.
     fn note_registers(&mut self, place: Place, step: Step) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let Hazards { launch, block: Block { clocks, shared, warpgroups, .. }, findings, .. } = self;
         let (table, first_thread) = (&launch.table, place.warp * 32);
         let actor = clocks.first_actor.wrapping_add(first_thread);
@@ -396,13 +470,16 @@ impl Hazards {
 
     /// Takes note that a bulk copy is done on one side.
     fn land_bulk(&mut self, place: Place, copy: BulkCopy<'_>, space: MemorySpace) {
-        let Hazards { block: Block { clocks, shared, .. }, global, .. } = self;
+        let Hazards { launch, block: Block { clocks, shared, .. }, global, .. } = self;
         let actor = clocks.first_actor.wrapping_add(place.warp * 32 + copy.lane);
         let key = bulk_key(place.instruction, copy.direction, space);
+        if space == MemorySpace::Global && copy.again {
+            return;
+        }
         let shadow = if space == MemorySpace::Shared { shared } else { global };
         let mut cursor = Cursor::NONE;
         for piece in copy.pieces {
-            let address = if space == MemorySpace::Shared { Some(piece.shared) } else { piece.global };
+            let address = if space == MemorySpace::Shared { Some(launch.kept(piece.shared)) } else { piece.global };
             let Some(address) = address.filter(|address| *address < CONSTANT_WINDOW) else { continue };
             for (word, bytes) in words_of(address, piece.bytes) {
                 shadow.land(clocks, &mut cursor, actor, word, Key { bytes, ..key });
@@ -434,7 +511,49 @@ impl Hazards {
             kind,
             first: self.launch.incident(lane.stamp.actor, instruction),
             second: None,
-            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, instruction)),
+            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, instruction, lane.stamp.actor)),
+            count: 0,
+        });
+    }
+
+    /// What a thread of another block, or a copy of it, must know of an mbarrier that it uses. Gives the access that
+    /// initialised it, if the ordinary rules needn't look at that any more.
+    fn look_at_mbarrier(&mut self, place: Place, thread: u32, stamp: Stamp, address: u64) -> Option<Stamp> {
+        let known = *self.block.initialised.get(&address)?;
+        let of_block = 32 * self.launch.warps;
+        let copies = self.launch.table.instructions[place.instruction as usize].agent == Agent::BulkLoad;
+        let foreign = known.thread / of_block != thread / of_block;
+        let ordered = known.shown || self.block.clocks.is_before(known.stamp, thread);
+        if foreign && (!ordered || copies && !known.fenced) {
+            let Hazards { launch, findings, .. } = self;
+            let lines = [known.instruction, place.instruction].map(|at| launch.table.instructions[at as usize].line);
+            findings.add(FindingKind::MbarrierNotShown, (lines[0], lines[1]), 1, true, |kind| Finding {
+                kind,
+                first: launch.incident(known.stamp.actor, known.instruction),
+                second: Some(launch.incident(stamp.actor, place.instruction)),
+                touched: Some(launch.touched(MemorySpace::Shared, address, 8, known.instruction, known.stamp.actor)),
+                count: 0,
+            });
+        }
+        (foreign || known.shown).then_some(known.stamp)
+    }
+
+    /// Takes note that a thread's mbarriers are fenced.
+    fn fence_mbarriers(&mut self, first_thread: u32, lanes: u32) {
+        for known in self.block.initialised.values_mut() {
+            let lane = known.thread.wrapping_sub(first_thread);
+            known.fenced |= lane < 32 && lanes >> lane & 1 != 0;
+        }
+    }
+
+    /// An access to the shared memory of a block that has exited, or may have.
+    fn early_exit(&mut self, stamp: Stamp, instruction: u32, address: u64, bytes: u32) {
+        let lines = (self.launch.table.instructions[instruction as usize].line, NOWHERE);
+        self.findings.add(FindingKind::BlockExitsEarly, lines, u64::from(bytes.div_ceil(4)), true, |kind| Finding {
+            kind,
+            first: self.launch.incident(stamp.actor, instruction),
+            second: None,
+            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, instruction, stamp.actor)),
             count: 0,
         });
     }
@@ -469,12 +588,15 @@ impl Hazards {
 }
 
 impl Block {
-    fn new(table: &Table, threads: u32) -> Block {
+    fn new(launch: &Launch, threads: u32) -> Block {
+        let Launch { table, blocks, .. } = launch;
         Block {
             running: false,
-            clocks: Clocks::new(threads, table.partial, table.fences),
+            clocks: Clocks::new(launch.numbered(threads), *blocks, table.partial, table.fences),
             shared: Shadow::new(true, table.instructions.len()),
             warpgroups: Warpgroups::default(),
+            initialised: HashMap::new(),
+            reached: HashMap::new(),
         }
     }
 }
@@ -487,20 +609,67 @@ struct Lane {
     shared: bool,
     /// Outside the array that its address was made from.
     outside: bool,
+    /// An earlier access that it's known not to race with.
+    known: Option<Stamp>,
+}
+
+/// The place of an index, counted along x, then y, then z.
+fn position(index: u32, [width, height, _]: [u32; 3]) -> [u32; 3] {
+    [index % width, index / width % height, (u64::from(index) / (u64::from(width) * u64::from(height))) as u32]
 }
 
 impl Launch {
+    /// A place as it's kept here: the cluster's index in the place of the block's, and the number of the warp in the cluster.
+    #[inline(always)]
+    fn in_cluster(&self, place: Place) -> Place {
+        if self.blocks == 1 { place } else { self.number(place) }
+    }
+
+    #[inline(never)]
+    fn number(&self, place: Place) -> Place {
+        let [width, height, _] = self.grid.map(u64::from);
+        let at = [place.block % width, place.block / width % height, place.block / width / height];
+        let cluster: [u64; 3] = std::array::from_fn(|axis| at[axis] / u64::from(self.cluster[axis]));
+        let inside: [u32; 3] = std::array::from_fn(|axis| (at[axis] % u64::from(self.cluster[axis])) as u32);
+        let clusters: [u64; 3] = std::array::from_fn(|axis| u64::from(self.grid[axis] / self.cluster[axis]));
+        let rank = (inside[2] * self.cluster[1] + inside[1]) * self.cluster[0] + inside[0];
+        let block = (cluster[2] * clusters[1] + cluster[1]) * clusters[0] + cluster[0];
+        Place { block, warp: rank * self.warps + place.warp, ..place }
+    }
+
+    /// Numbers for the threads of a cluster whose blocks have so many.
+    fn numbered(&self, threads: u32) -> u32 {
+        if self.blocks == 1 { threads } else { self.blocks * self.warps * 32 }
+    }
+
+    /// Where an address in shared memory is kept here.
+    #[inline(always)]
+    fn kept(&self, address: u64) -> u64 {
+        let (rank, offset) = (address / CLUSTER_BLOCK_BYTES, address % CLUSTER_BLOCK_BYTES);
+        if rank < u64::from(self.blocks) { rank * self.stride + offset } else { address }
+    }
+
+    /// Positions of the block with that rank in the cluster of an actor, and of that actor's own rank and thread.
+    fn block_of(&self, actor: u32, rank: Option<u32>) -> ([u32; 3], u32) {
+        let threads: u32 = self.shape.iter().product();
+        let numbered = self.numbered(threads);
+        let (cluster, thread) = (actor.wrapping_sub(1) / numbered, actor.wrapping_sub(1) % numbered);
+        if self.blocks == 1 {
+            return (position(cluster, self.grid), thread);
+        }
+        let clusters = std::array::from_fn(|axis| self.grid[axis] / self.cluster[axis]);
+        let (own, thread) = (thread / (32 * self.warps), thread % (32 * self.warps));
+        let (at, inside) = (position(cluster, clusters), position(rank.unwrap_or(own), self.cluster));
+        (std::array::from_fn(|axis| at[axis] * self.cluster[axis] + inside[axis]), thread)
+    }
+
     /// What the thread of that actor did at `instruction`.
     fn incident(&self, actor: u32, instruction: u32) -> Incident {
-        let threads: u32 = self.shape.iter().product();
-        let (block, thread) = ((actor.wrapping_sub(1)) / threads, actor.wrapping_sub(1) % threads);
-        let place = |index: u32, [width, height, _]: [u32; 3]| {
-            [index % width, index / width % height, (u64::from(index) / (u64::from(width) * u64::from(height))) as u32]
-        };
+        let (block, thread) = self.block_of(actor, None);
         let info = &self.table.instructions[instruction as usize];
         Incident {
-            block: place(block, self.grid),
-            thread: place(thread, self.shape),
+            block,
+            thread: position(thread, self.shape),
             source: info.source.clone(),
             ptx_line: info.ptx_line,
             agent: info.agent,
@@ -521,12 +690,17 @@ impl Launch {
         })
     }
 
-    /// The memory that `instruction` accessed.
-    fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32) -> Touched {
+    /// The memory that `instruction` accessed, at an address as it's kept here, for an actor.
+    fn touched(&self, space: MemorySpace, address: u64, bytes: u32, instruction: u32, actor: u32) -> Touched {
+        let (mut address, mut owner) = (address, None);
+        if space == MemorySpace::Shared && self.blocks > 1 && address < self.stride * u64::from(self.blocks) {
+            owner = Some(self.block_of(actor, Some((address / self.stride) as u32)).0);
+            address %= self.stride;
+        }
         let access = self.table.instructions[instruction as usize].access;
         let mbarrier = self.table.instructions[instruction as usize].mbarrier;
         let (array, start, length, declared) = Default::default();
-        let mut touched = Touched { space, address, bytes, access, array, start, length, declared, mbarrier };
+        let mut touched = Touched { space, address, bytes, access, array, start, length, declared, mbarrier, owner };
         if space == MemorySpace::Shared {
             let made_from = self.table.instructions[instruction as usize].array as usize;
             let inside = |array: &crate::SharedArray| address.wrapping_sub(array.offset.into()) < array.bytes.into();
@@ -573,8 +747,11 @@ fn add_race(
     let mut done = earlier.stamp.round().cmp(&stamp.round());
     let loads = |key: Key| launch.table.instructions[key.instruction as usize].agent == Agent::BulkLoad;
     if done.is_eq() && loads(earlier.key) != loads(key) {
-        // Who loads in bulk does so for others, which is in other branches of the code.
-        done = if loads(earlier.key) { Ordering::Less } else { Ordering::Greater };
+        // Who loads in bulk does so for others, which is in other branches of the code. For readers of another block it
+        // comes second: where these wait for what they read, it's the loading block that has to know when they have done so.
+        let rank = |stamp| clocks.thread_of(stamp).map(|thread| thread / (32 * launch.warps));
+        let foreign = launch.blocks > 1 && rank(earlier.stamp) != rank(stamp);
+        done = if loads(earlier.key) != foreign { Ordering::Less } else { Ordering::Greater };
     }
     // A copy that began before for sure, only isn't done. A product that is done for those who waited began just before.
     let product = launch.table.instructions[earlier.key.instruction as usize].agent == Agent::WarpgroupProduct;
@@ -602,7 +779,7 @@ fn add_race(
     };
     let line = |racing: Racing| launch.table.instructions[racing.key.instruction as usize].line;
     // Two warps show a race better than two lanes of one, of which readers may think that they run in step.
-    let threads = launch.shape.iter().product::<u32>().max(1);
+    let threads = launch.numbered(launch.shape.iter().product::<u32>().max(1));
     // Actors are numbered from 1.
     let thread = |racing: Racing| racing.stamp.actor.wrapping_sub(1);
     let warp = |racing: Racing| (thread(racing) / threads, thread(racing) % threads / 32);
@@ -620,7 +797,7 @@ fn add_race(
                 copy: second_state,
                 ..launch.incident(second.stamp.actor, second.key.instruction)
             }),
-            touched: Some(launch.touched(space, address, bytes.count_ones(), first.key.instruction)),
+            touched: Some(launch.touched(space, address, bytes.count_ones(), first.key.instruction, first.stamp.actor)),
             count: 0,
         }
     });
@@ -676,7 +853,13 @@ fn add_unfenced(launch: &Launch, findings: &mut Findings, writer: Racing, access
             kind,
             first: launch.incident(writer.stamp.actor, writer.key.instruction),
             second: Some(launch.incident(access.stamp.actor, access.key.instruction)),
-            touched: Some(launch.touched(MemorySpace::Shared, address, bytes.count_ones(), writer.key.instruction)),
+            touched: Some(launch.touched(
+                MemorySpace::Shared,
+                address,
+                bytes.count_ones(),
+                writer.key.instruction,
+                writer.stamp.actor,
+            )),
             count: 0,
         }
     });
@@ -708,22 +891,46 @@ impl Observer for Hazards {
     }
 
     fn both_orders(&self) -> bool {
-        (self.launch.table.fences || self.launch.table.mbarriers) && !self.ended
+        (self.launch.table.fences || self.launch.table.mbarriers || self.launch.blocks > 1) && !self.ended
     }
 
     fn block_begins(&mut self, block: u64, threads: u32) {
+        let cluster = self.launch.in_cluster(Place { block, warp: 0, instruction: 0 }).block;
         if self.block.running {
-            let next = self.idle.pop().unwrap_or_else(|| Block::new(&self.launch.table, threads));
+            if self.block.clocks.block == cluster {
+                // It's not the first of its cluster.
+                return;
+            }
+            let next = self.idle.pop().unwrap_or_else(|| Block::new(&self.launch, threads));
             self.switch(next);
         }
         self.block.running = true;
-        self.block.clocks.restart(block);
+        self.block.clocks.restart(cluster);
         self.block.shared.restart();
         self.block.warpgroups.restart();
+        self.block.initialised.clear();
+        self.block.reached.clear();
+    }
+
+    fn block_exits(&mut self, block: u64) {
+        let rank = self.enter_block(block);
+        let of_block = 32 * self.launch.warps;
+        let own = rank * of_block..(rank + 1) * of_block;
+        let Block { clocks, reached, .. } = &self.block;
+        let unknown = |stamp: Stamp| !own.clone().any(|thread| clocks.is_before(stamp, thread));
+        let mut early: Vec<_> = reached
+            .iter()
+            .filter(|((owner, _), (stamp, ..))| *owner == rank && unknown(*stamp))
+            .map(|((_, thread), access)| (*thread, *access))
+            .collect();
+        early.sort_unstable_by_key(|(thread, _)| *thread);
+        for (_, (stamp, instruction, address, bytes)) in early {
+            self.early_exit(stamp, instruction, address, bytes);
+        }
     }
 
     fn block_ends(&mut self, block: u64) {
-        self.enter(block);
+        self.enter_block(block);
         self.settle();
         self.block.running = false;
     }
@@ -736,17 +943,25 @@ impl Observer for Hazards {
         }
         match step {
             Step::None | Step::Product | Step::Warpgroup(_) => {}
+            Step::MbarrierFence => {
+                let place = self.enter(place);
+                self.fence_mbarriers(place.warp * 32, lanes);
+            }
             Step::ProxyFence => {
-                self.enter(place.block);
+                let place = self.enter(place);
+                self.fence_mbarriers(place.warp * 32, lanes);
                 lanes_of(lanes).for_each(|lane| self.block.clocks.proxy_fence(place.warp * 32 + lane));
             }
             Step::Back => {
-                self.enter(place.block);
+                let place = self.enter(place);
                 self.block.clocks.next_round(place.warp, lanes);
             }
             Step::Fence => {
-                self.enter(place.block);
+                let place = self.enter(place);
                 let semantics = self.launch.table.instructions[place.instruction as usize].semantics;
+                if semantics.release {
+                    self.fence_mbarriers(place.warp * 32, lanes);
+                }
                 for lane in lanes_of(lanes) {
                     let thread = place.warp * 32 + lane;
                     self.block.clocks.fence(thread, semantics.scope, semantics.acquire, semantics.release);
@@ -761,7 +976,7 @@ impl Observer for Hazards {
             MemorySpace::Global => false,
             MemorySpace::Local | MemorySpace::Parameter => return,
         };
-        self.enter(place.block);
+        let place = self.enter(place);
         let Info { semantics, .. } = self.launch.table.instructions[place.instruction as usize];
         let bounds = self.bounds(place.instruction).filter(|_| shared);
         let (reads, writes) = (access.kind != AccessKind::Write, access.kind != AccessKind::Read);
@@ -779,11 +994,14 @@ impl Observer for Hazards {
             let position = &mut clocks.positions[thread as usize];
             *position += 1;
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position: *position };
-            let address = access.addresses[lane as usize];
-            let mut lane = Lane { thread, stamp, shared, outside: false };
-            if let Some((start, length)) = bounds
-                && is_outside(address, bytes, start, length)
-            {
+            let mut address = access.addresses[lane as usize];
+            let mut lane = Lane { thread, stamp, shared, outside: false, known: None };
+            let outside =
+                bounds.is_some_and(|(start, length)| is_outside(address % CLUSTER_BLOCK_BYTES, bytes, start, length));
+            if shared {
+                address = self.launch.kept(address);
+            }
+            if outside {
                 lane.outside = true;
                 self.outside(lane, place.instruction, address, access.bytes);
             }
@@ -815,7 +1033,7 @@ impl Observer for Hazards {
     }
 
     fn copy_begins(&mut self, place: Place, copy: AsyncCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let bounds = self.bounds(place.instruction);
         let keep = self.keep();
         let [read, write] = copy_keys(place.instruction);
@@ -827,10 +1045,14 @@ impl Observer for Hazards {
             let position = clocks.positions[thread as usize];
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position }.in_flight();
             let (source, destination) = (copy.sources[lane as usize], copy.destinations[lane as usize]);
+            let outside = bounds.is_some_and(|(start, length)| {
+                is_outside(destination % CLUSTER_BLOCK_BYTES, copy.bytes.into(), start, length)
+            });
+            let destination = self.launch.kept(destination);
             if copy.readable >> lane & 1 != 0 && source < CONSTANT_WINDOW {
                 let bytes = u32::from(copy.source_bytes[lane as usize]);
                 let (whole, rest) = (bytes & !3, bytes & 3);
-                let lane = Lane { thread, stamp, shared: false, outside: false };
+                let lane = Lane { thread, stamp, shared: false, outside: false, known: None };
                 if whole > 0 {
                     self.lane_access(lane, &mut cursors[0], source, whole, read, keep);
                 }
@@ -838,10 +1060,8 @@ impl Observer for Hazards {
                     self.lane_access(lane, &mut cursors[0], source + u64::from(whole), rest, read, keep);
                 }
             }
-            let mut lane = Lane { thread, stamp, shared: true, outside: false };
-            if let Some((start, length)) = bounds
-                && is_outside(destination, copy.bytes.into(), start, length)
-            {
+            let mut lane = Lane { thread, stamp, shared: true, outside: false, known: None };
+            if outside {
                 lane.outside = true;
                 self.outside(lane, place.instruction, destination, copy.bytes);
             }
@@ -850,20 +1070,20 @@ impl Observer for Hazards {
     }
 
     fn copies_awaited(&mut self, place: Place, lanes: u32) {
-        self.enter(place.block);
+        let place = self.enter(place);
         for lane in lanes_of(lanes) {
             self.block.clocks.wait_for_copies(place.warp * 32 + lane, place.instruction);
         }
     }
 
     fn copy_completes(&mut self, place: Place, copy: AsyncCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let [read, write] = copy_keys(place.instruction);
         let mut cursors = [Cursor::NONE; 2];
-        let Hazards { block: Block { clocks, shared, .. }, global, .. } = self;
+        let Hazards { launch, block: Block { clocks, shared, .. }, global, .. } = self;
         for lane in lanes_of(copy.lanes) {
             let actor = clocks.first_actor.wrapping_add(place.warp * 32 + lane);
-            let (source, destination) = (copy.sources[lane as usize], copy.destinations[lane as usize]);
+            let (source, destination) = (copy.sources[lane as usize], launch.kept(copy.destinations[lane as usize]));
             if copy.readable >> lane & 1 != 0 && source < CONSTANT_WINDOW {
                 let bytes = u64::from(copy.source_bytes[lane as usize]);
                 for word in 0..bytes.div_ceil(4) {
@@ -880,12 +1100,12 @@ impl Observer for Hazards {
     }
 
     fn copy_abandoned(&mut self, place: Place, copy: AsyncCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let first_actor = self.block.clocks.first_actor;
         let lines = (self.launch.table.instructions[place.instruction as usize].line, NOWHERE);
         for lane in lanes_of(copy.lanes) {
             let actor = first_actor.wrapping_add(place.warp * 32 + lane);
-            let address = copy.destinations[lane as usize];
+            let address = self.launch.kept(copy.destinations[lane as usize]);
             let words = u64::from(copy.bytes / 4);
             self.findings.add(FindingKind::CopyNeverAwaited, lines, words, true, |kind| Finding {
                 kind,
@@ -894,14 +1114,14 @@ impl Observer for Hazards {
                     ..self.launch.incident(actor, place.instruction)
                 },
                 second: None,
-                touched: Some(self.launch.touched(MemorySpace::Shared, address, copy.bytes, place.instruction)),
+                touched: Some(self.launch.touched(MemorySpace::Shared, address, copy.bytes, place.instruction, actor)),
                 count: 0,
             });
         }
     }
 
     fn bulk_copy_begins(&mut self, place: Place, copy: BulkCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let keep = self.keep();
         let thread = place.warp * 32 + copy.lane;
         let clocks = &mut self.block.clocks;
@@ -909,16 +1129,20 @@ impl Observer for Hazards {
         let position = clocks.positions[thread as usize];
         let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position }.in_flight();
         if let Some((start, length)) = self.bounds(place.instruction) {
-            let outside = copy.pieces.iter().find(|piece| is_outside(piece.shared, piece.bytes.into(), start, length));
-            if let Some(piece) = outside {
-                let lane = Lane { thread, stamp, shared: true, outside: true };
-                self.outside(lane, place.instruction, piece.shared, piece.bytes);
+            let is_outside = |piece: &&super::BulkPiece| {
+                is_outside(piece.shared % CLUSTER_BLOCK_BYTES, piece.bytes.into(), start, length)
+            };
+            if let Some(piece) = copy.pieces.iter().find(is_outside) {
+                let lane = Lane { thread, stamp, shared: true, outside: true, known: None };
+                self.outside(lane, place.instruction, self.launch.kept(piece.shared), piece.bytes);
             }
         }
         let Hazards { launch, block: Block { clocks, shared, .. }, global, findings, .. } = self;
         let mut cursors = [Cursor::NONE; 2];
         let key = bulk_key(place.instruction, copy.direction, MemorySpace::Shared);
-        for (word, bytes) in copy.pieces.iter().flat_map(|piece| words_of(piece.shared, piece.bytes)) {
+        let of_shared = copy.pieces.iter().map(|piece| (launch.kept(piece.shared), piece.bytes));
+        let of_shared: Vec<_> = of_shared.flat_map(|(address, bytes)| words_of(address, bytes)).collect();
+        for (word, bytes) in of_shared {
             let access = shadow::Access { thread, stamp, word, key: Key { bytes, ..key }, outside: false };
             let mut race = |racing: Racing| {
                 add_race(launch, clocks, &mut *findings, racing, &access, MemorySpace::Shared);
@@ -935,7 +1159,7 @@ impl Observer for Hazards {
             }
         }
         let key = bulk_key(place.instruction, copy.direction, MemorySpace::Global);
-        let pieces = copy.pieces.iter().filter_map(|piece| Some((piece.global?, piece.bytes)));
+        let pieces = copy.pieces.iter().filter(|_| !copy.again).filter_map(|piece| Some((piece.global?, piece.bytes)));
         for (word, bytes) in
             pieces.filter(|piece| piece.0 < CONSTANT_WINDOW).flat_map(|piece| words_of(piece.0, piece.1))
         {
@@ -951,12 +1175,12 @@ impl Observer for Hazards {
     }
 
     fn bulk_store_has_read(&mut self, place: Place, copy: BulkCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         self.land_bulk(place, copy, MemorySpace::Shared);
     }
 
     fn bulk_copy_completes(&mut self, place: Place, copy: BulkCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         if copy.direction == BulkDirection::Load {
             self.land_bulk(place, copy, MemorySpace::Shared);
         }
@@ -964,10 +1188,10 @@ impl Observer for Hazards {
     }
 
     fn bulk_copy_abandoned(&mut self, place: Place, copy: BulkCopy<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let actor = self.block.clocks.first_actor.wrapping_add(place.warp * 32 + copy.lane);
         let lines = (self.launch.table.instructions[place.instruction as usize].line, NOWHERE);
-        let address = copy.pieces.iter().map(|piece| piece.shared).min().unwrap_or(0);
+        let address = self.launch.kept(copy.pieces.iter().map(|piece| piece.shared).min().unwrap_or(0));
         let bytes: u32 = copy.pieces.iter().map(|piece| piece.bytes).sum();
         self.findings.add(FindingKind::CopyNeverAwaited, lines, u64::from(bytes / 4).max(1), true, |kind| Finding {
             kind,
@@ -976,15 +1200,17 @@ impl Observer for Hazards {
                 ..self.launch.incident(actor, place.instruction)
             },
             second: None,
-            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, place.instruction)),
+            touched: Some(self.launch.touched(MemorySpace::Shared, address, bytes, place.instruction, actor)),
             count: 0,
         });
     }
 
     fn warpgroup_product(&mut self, place: Place, product: WarpgroupProduct<'_>) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let keep = self.keep();
         let Hazards { launch, block: Block { clocks, shared, warpgroups, .. }, findings, .. } = self;
+        let [a, b] = [product.a, product.b]
+            .map(|chunks| chunks.iter().map(|address| launch.kept(*address)).collect::<Vec<u64>>());
         // All of it counts as done by the warpgroup's first thread, and each warp must know what it reads.
         let leader = place.warp * 32;
         let position = clocks.positions[leader as usize] + 1;
@@ -1004,9 +1230,9 @@ impl Observer for Hazards {
             let thread = leader + 32 * warp;
             let own =
                 Stamp { actor: clocks.first_actor.wrapping_add(thread), position: clocks.positions[thread as usize] };
-            let quarter = product.a.len() / warps as usize;
-            let of_a = &product.a[quarter * warp as usize..quarter * (warp as usize + 1)];
-            for word in of_a.iter().chain(product.b).flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
+            let quarter = a.len() / warps as usize;
+            let of_a = &a[quarter * warp as usize..quarter * (warp as usize + 1)];
+            for word in of_a.iter().chain(&b).flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
                 let access = shadow::Access { thread, stamp: own.in_flight(), word, key, outside: false };
                 let mut writer = None;
                 let mut race = |racing: Racing| {
@@ -1018,7 +1244,7 @@ impl Observer for Hazards {
                 }
             }
         }
-        let mut chunks = [product.a, product.b].concat();
+        let mut chunks = [a, b].concat();
         chunks.sort_unstable();
         chunks.dedup();
         for word in chunks.iter().flat_map(|chunk| chunk / 4..chunk / 4 + 4) {
@@ -1031,7 +1257,8 @@ impl Observer for Hazards {
     }
 
     fn mbarrier(&mut self, place: Place, lane: u32, address: u64, event: MbarrierEvent) {
-        self.enter(place.block);
+        let place = self.enter(place);
+        let address = self.launch.kept(address);
         let thread = place.warp * 32 + lane;
         let keep = self.keep();
         let clocks = &mut self.block.clocks;
@@ -1050,7 +1277,21 @@ impl Observer for Hazards {
             clocks.positions[thread as usize] += 1;
             let position = clocks.positions[thread as usize];
             let stamp = Stamp { actor: clocks.first_actor.wrapping_add(thread), position };
-            let lane = Lane { thread, stamp, shared: true, outside: false };
+            let known = match self.launch.blocks > 1 && scope != Scope::None {
+                true => self.look_at_mbarrier(place, thread, stamp, address),
+                false => None,
+            };
+            match event {
+                MbarrierEvent::Initialised if self.launch.blocks > 1 => {
+                    let (fenced, arrived, shown) = (false, false, false);
+                    let instruction = place.instruction;
+                    let initialised = Initialised { thread, stamp, instruction, fenced, arrived, shown };
+                    self.block.initialised.insert(address, initialised);
+                }
+                MbarrierEvent::Invalidated => drop(self.block.initialised.remove(&address)),
+                _ => {}
+            }
+            let lane = Lane { thread, stamp, shared: true, outside: false, known };
             let strength = scope as u8;
             let key = Key { instruction: place.instruction, bytes: 0, strength, reads, writes, proxy: Proxy::Generic };
             self.lane_access(lane, &mut Cursor::NONE.clone(), address, 8, key, keep);
@@ -1067,20 +1308,23 @@ impl Observer for Hazards {
     }
 
     fn barrier_arrives(&mut self, place: Place, barrier: u32, lanes: u32) {
-        self.enter(place.block);
+        let place = self.enter(place);
         if let Some(info) = self.launch.table.instructions[place.instruction as usize].barrier {
             let threads = lanes_of(lanes).map(|lane| place.warp * 32 + lane);
-            self.block.clocks.arrive(barrier, place.instruction, info, threads);
+            let number = place.warp / self.launch.warps * clocks::BARRIERS + barrier;
+            self.block.clocks.arrive(number, place.instruction, info, threads);
         }
     }
 
     fn barrier_completes(&mut self, block: u64, barrier: u32) {
-        self.enter(block);
-        let (places, full) = self.block.clocks.complete(barrier);
+        let rank = self.enter_block(block);
+        let (places, full) = self.block.clocks.complete(rank * clocks::BARRIERS + barrier);
         if !full {
             return;
         }
-        self.settle();
+        if self.launch.blocks == 1 {
+            self.settle();
+        }
         let line = |instruction: u32| self.launch.table.instructions[instruction as usize].line;
         let Some(first) = places.first().copied() else { return };
         let first_actor = self.block.clocks.first_actor;
@@ -1096,14 +1340,50 @@ impl Observer for Hazards {
         }
     }
 
+    fn cluster_barrier_arrives(&mut self, place: Place, lanes: u32, releases: bool) {
+        let place = self.enter(place);
+        let threads = || lanes_of(lanes).map(|lane| place.warp * 32 + lane);
+        if releases {
+            threads().for_each(|thread| self.block.clocks.arrive_at_mbarrier(CLUSTER_BARRIER, thread));
+        }
+        for known in self.block.initialised.values_mut() {
+            known.arrived |= (known.fenced || releases) && threads().any(|thread| thread == known.thread);
+        }
+    }
+
+    fn cluster_barrier_completes(&mut self, block: u64) {
+        self.enter_block(block);
+        self.block.clocks.complete_mbarrier(CLUSTER_BARRIER);
+        self.block.initialised.values_mut().for_each(|known| known.shown |= known.arrived);
+    }
+
+    fn cluster_barrier_waited(&mut self, place: Place, lanes: u32) {
+        let place = self.enter(place);
+        lanes_of(lanes).for_each(|lane| self.block.clocks.pass_mbarrier(CLUSTER_BARRIER, place.warp * 32 + lane));
+    }
+
     fn warp_synchronises(&mut self, place: Place, lanes: u32) {
-        self.enter(place.block);
+        let place = self.enter(place);
         let threads: Vec<u32> = lanes_of(lanes).map(|lane| place.warp * 32 + lane).collect();
         self.block.clocks.meet_lanes(&threads);
     }
 
     fn fault(&mut self, place: Place, error: &LaunchError) -> bool {
-        self.enter(place.block);
+        let place = self.enter(place);
+        let [width, height, _] = self.launch.shape;
+        let [x, y, z] = error.thread;
+        let of_block = 32 * self.launch.warps;
+        let thread = place.warp / self.launch.warps * of_block + (z * height + y) * width + x;
+        let actor = self.block.clocks.first_actor.wrapping_add(thread);
+        if let LaunchErrorKind::BlockExited { block, address, bytes, .. } = error.kind {
+            let [width, height, _] = self.launch.grid.map(u64::from);
+            let [x, y, z] = block.map(u64::from);
+            let rank = self.enter_block((z * height + y) * width + x);
+            self.block.shared.forget_reads();
+            let address = u64::from(rank) * self.launch.stride + address;
+            self.early_exit(Stamp { actor, position: 0 }, place.instruction, address, bytes);
+            return true;
+        }
         let memory = match &error.kind {
             LaunchErrorKind::OutOfBounds { space, address, bytes, .. }
             | LaunchErrorKind::Misaligned { space, address, bytes, .. } => Some((*space, *address, *bytes)),
@@ -1135,8 +1415,10 @@ impl Observer for Hazards {
                 copy: None,
             },
             second: None,
-            touched: memory
-                .map(|(space, address, bytes)| self.launch.touched(space, address, bytes, place.instruction)),
+            touched: memory.map(|(space, address, bytes)| {
+                let address = if space == MemorySpace::Shared { self.launch.kept(address) } else { address };
+                self.launch.touched(space, address, bytes, place.instruction, actor)
+            }),
             count: 0,
         });
         true

@@ -76,6 +76,8 @@ pub enum Step {
     ProxyFence,
     /// Back to the start of a loop.
     Back,
+    /// What the thread has initialised as mbarriers is made known to the cluster.
+    MbarrierFence,
     /// A product of a warpgroup.
     Product,
     Warpgroup(WarpgroupStep),
@@ -147,7 +149,7 @@ impl Table {
     fn of(module: &Module, program: &Program, arrays: Vec<SharedArray>) -> Table {
         let mut lines: HashMap<(u32, u32, u32), u32> = HashMap::new();
         let mut instructions: Vec<Info> = Vec::new();
-        let (mut fences, mut partial, mut mbarriers) = (false, false, false);
+        let (mut fences, mut partial, mut mbarriers) = (false, program.clustered, false);
         for (index, (instruction, place)) in program.code.iter().zip(&program.places).enumerate() {
             let key = if place.file > 0 { (place.file, place.line, place.column) } else { (0, place.ptx_line, 0) };
             let next = lines.len() as u32;
@@ -196,6 +198,7 @@ impl Table {
             }
             Operation::Nothing if instructions[index].semantics.fence => Step::Fence,
             Operation::ProxyFence => Step::ProxyFence,
+            Operation::MbarrierFence => Step::MbarrierFence,
             Operation::WarpgroupProduct(_) => Step::Product,
             Operation::WarpgroupStep(step) => Step::Warpgroup(step),
             _ => Step::None,
@@ -216,7 +219,7 @@ impl Table {
                 |mbarrier: &Mbarrier| matches!(mbarrier.kind, MbarrierKind::TestState | MbarrierKind::TestParity);
             let block = match &instruction.operation {
                 Operation::Mbarrier(mbarrier) => waits(mbarrier),
-                operation => matches!(operation, Operation::Barrier(_)),
+                operation => matches!(operation, Operation::Barrier(_) | Operation::ClusterWait),
             };
             (block, block || matches!(instruction.operation, Operation::WarpBarrier { .. }))
         });

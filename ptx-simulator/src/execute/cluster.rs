@@ -1,12 +1,13 @@
-//! A block: its warps, its shared memory and its barriers.
+//! A cluster: blocks that run at the same time, each with its warps, its shared memory and its barriers. Kernels that don't
+//! ask for clusters have clusters of one block.
 
 use std::alloc::Layout;
 
 use super::coordination::Coordination;
 use super::launch::Launch;
-use super::warp::{State, Warp};
+use super::warp::{Name, State, Warp};
 use crate::alu::{ALWAYS, Row};
-use crate::decode::program::{BarrierKind, Constant, Special};
+use crate::decode::program::{BLOCK_WINDOW, BarrierKind, Constant, Special};
 use crate::memory::POISON;
 
 /// Barriers of a block that programs name.
@@ -53,12 +54,17 @@ impl<T> Drop for Arena<T> {
     }
 }
 
-/// The state of one block that is running; used again for the next.
-pub(super) struct Block {
-    pub index: u64,
+/// The state of one cluster that is running; used again for the next.
+pub(super) struct Cluster {
+    /// The blocks' indices in the grid, by rank in the cluster.
+    pub blocks: Vec<u64>,
+    /// The blocks' warps, those of rank 0 first.
     pub warps: Vec<Warp>,
+    /// Warps of a block.
+    warps_of_block: usize,
     pub coordination: Coordination,
-    shared: Arena<u8>,
+    /// Each block's.
+    shared: Vec<Arena<u8>>,
     shared_bytes: u32,
     local: Arena<Row>,
     local_rows: usize,
@@ -67,32 +73,34 @@ pub(super) struct Block {
     _predicates: Arena<u32>,
 }
 
-impl Block {
-    /// Bytes that a block of this launch needs.
+impl Cluster {
+    /// Bytes that a cluster of this launch needs.
     pub fn bytes(launch: &Launch<'_>) -> u64 {
         let program = launch.program;
         let per_warp =
             (u64::from(program.rows) + u64::from(program.local_words)) * 128 + u64::from(program.predicates) * 4;
-        per_warp * u64::from(launch.warps) + u64::from(launch.shared_bytes)
+        (per_warp * u64::from(launch.warps) + u64::from(launch.shared_bytes)) * u64::from(launch.cluster_blocks())
     }
 
-    /// Makes a block with everything in place that doesn't change from block to block.
+    /// Makes a cluster with everything in place that doesn't change from cluster to cluster.
     pub fn new(launch: &Launch<'_>) -> Option<Self> {
         let program = launch.program;
-        let warps = launch.warps as usize;
+        let blocks = launch.cluster_blocks();
+        let warps = (blocks * launch.warps) as usize;
         let (row_count, predicate_count) = (program.rows as usize, (program.predicates as usize).next_multiple_of(32));
         let local_rows = program.local_words as usize;
         let rows = Arena::<Row>::new(warps * row_count)?;
         let predicates = Arena::<u32>::new(warps * predicate_count)?;
         let local = Arena::<Row>::new(warps * local_rows)?;
-        let shared = Arena::<u8>::new(launch.shared_bytes as usize)?;
-        let warps = (0..launch.warps)
-            .map(|index| {
+        let shared = (0..blocks).map(|_| Arena::<u8>::new(launch.shared_bytes as usize)).collect::<Option<_>>()?;
+        let warps = (0..blocks * launch.warps)
+            .map(|number| {
+                let (rank, index) = (number / launch.warps, number % launch.warps);
                 let threads = (launch.threads - index * 32).min(32);
                 let existing = if threads == 32 { u32::MAX } else { (1 << threads) - 1 };
-                let place = index as usize;
+                let place = number as usize;
                 Warp::new(
-                    index,
+                    Name { rank, index, number },
                     rows.start.wrapping_add(place * row_count),
                     predicates.start.wrapping_add(place * predicate_count),
                     local.start.wrapping_add(place * local_rows),
@@ -100,29 +108,34 @@ impl Block {
                 )
             })
             .collect();
-        let block = Block {
-            index: 0,
+        let cluster = Cluster {
+            blocks: vec![0; blocks as usize],
             warps,
-            coordination: Coordination::new(launch.warps),
+            warps_of_block: launch.warps as usize,
+            coordination: Coordination::new(blocks, launch.warps, launch.threads),
             shared,
             shared_bytes: launch.shared_bytes,
-            local_rows: local_rows * launch.warps as usize,
+            local_rows: local_rows * (blocks * launch.warps) as usize,
             local,
             _rows: rows,
             _predicates: predicates,
         };
-        block.fill_constants(launch);
-        Some(block)
+        cluster.fill_constants(launch);
+        Some(cluster)
     }
 
-    pub fn shared(&self) -> *mut u8 {
-        self.shared.start
+    /// The shared memory of the block of that rank.
+    pub fn shared(&self, rank: usize) -> *mut u8 {
+        self.shared[rank].start
     }
 
     fn fill_constants(&self, launch: &Launch<'_>) {
         for warp in &self.warps {
+            // Where the block's shared memory begins.
+            let own = u64::from(warp.rank) * BLOCK_WINDOW;
             for &(row, constant) in &launch.program.constants {
-                let dynamic = |offset: i64| u64::from(launch.program.shared_bytes).wrapping_add(offset as u64);
+                let shared = |start: u32, offset: i64| own.wrapping_add(u64::from(start)).wrapping_add(offset as u64);
+                let dynamic = |offset: i64| shared(launch.program.shared_bytes, offset);
                 match constant {
                     Constant::Bits32(value) => set_row(warp, row, |_| value),
                     Constant::Bits64(value) => set_wide_row(warp, row, value),
@@ -130,10 +143,10 @@ impl Block {
                         set_wide_row(warp, row, launch.variables[index as usize].wrapping_add(offset as u64));
                     }
                     Constant::Shared { start, offset, wide: true } => {
-                        set_wide_row(warp, row, u64::from(start).wrapping_add(offset as u64));
+                        set_wide_row(warp, row, shared(start, offset));
                     }
                     Constant::Shared { start, offset, wide: false } => {
-                        set_row(warp, row, |_| u64::from(start).wrapping_add(offset as u64) as u32);
+                        set_row(warp, row, |_| shared(start, offset) as u32);
                     }
                     Constant::DynamicShared { offset, wide: true } => set_wide_row(warp, row, dynamic(offset)),
                     Constant::DynamicShared { offset, wide: false } => set_row(warp, row, |_| dynamic(offset) as u32),
@@ -150,7 +163,12 @@ impl Block {
                     Special::Thread(_) => (first + lane) / width / height,
                     Special::BlockShape(axis) => launch.block[usize::from(axis)],
                     Special::GridShape(axis) => launch.grid[usize::from(axis)],
-                    Special::Block(_) => 0,
+                    Special::ClusterShape(axis) => launch.cluster[usize::from(axis)],
+                    Special::ClusterGridShape(axis) => launch.cluster_grid()[usize::from(axis)],
+                    Special::Rank => warp.rank,
+                    Special::ClusterBlocks => launch.cluster_blocks(),
+                    Special::BlockInCluster(axis) => launch.place_in_cluster(warp.rank)[usize::from(axis)],
+                    Special::Block(_) | Special::Cluster(_) => 0,
                     Special::Lane => lane,
                     Special::Warp => warp.index,
                     Special::Warps => launch.warps,
@@ -167,15 +185,20 @@ impl Block {
         }
     }
 
-    /// Makes this the block with that index, as if nothing had run in it before.
+    /// Makes this the cluster with that index, as if nothing had run in it before.
     pub fn restart(&mut self, launch: &Launch<'_>, index: u64) {
-        self.index = index;
-        let position = launch.block_position(index);
+        let cluster = launch.cluster_position(index);
+        for (block, rank) in self.blocks.iter_mut().zip(0..) {
+            *block = launch.block_of(cluster, rank);
+        }
         for warp in &mut self.warps {
             warp.restart();
+            let position = launch.block_position(self.blocks[warp.rank as usize]);
             for &(row, special) in &launch.program.specials {
-                if let Special::Block(axis) = special {
-                    set_row(warp, row, |_| position[usize::from(axis)]);
+                match special {
+                    Special::Block(axis) => set_row(warp, row, |_| position[usize::from(axis)]),
+                    Special::Cluster(axis) => set_row(warp, row, |_| cluster[usize::from(axis)]),
+                    _ => {}
                 }
             }
             for &row in &launch.program.cleared_rows {
@@ -187,17 +210,25 @@ impl Block {
             }
         }
         self.coordination.restart();
-        // SAFETY: both arenas have these sizes and belong to this block alone.
+        // SAFETY: the arenas have these sizes and belong to this cluster alone.
         unsafe {
-            std::ptr::write_bytes(self.shared.start, POISON, self.shared_bytes as usize);
+            for shared in &self.shared {
+                std::ptr::write_bytes(shared.start, POISON, self.shared_bytes as usize);
+            }
             std::ptr::write_bytes(self.local.start, POISON, self.local_rows);
         }
     }
 
-    /// Lets the threads that wait at a complete barrier go on.
-    pub fn release(&mut self, number: u32) {
-        let barrier = std::mem::take(&mut self.coordination.barriers[number as usize]);
-        for warp in &mut self.warps {
+    /// The warps of the block of that rank.
+    pub fn warps_of(&mut self, rank: u32) -> &mut [Warp] {
+        let first = rank as usize * self.warps_of_block;
+        &mut self.warps[first..first + self.warps_of_block]
+    }
+
+    /// Lets the threads go on that wait at a complete barrier of the block of that rank.
+    pub fn release(&mut self, rank: u32, number: u32) {
+        let barrier = std::mem::take(self.coordination.barrier(rank, number));
+        for warp in self.warps_of(rank) {
             for group in &mut warp.groups {
                 let State::AtBarrier { number: waits, kind, destination } = group.state else { continue };
                 if waits != number {
