@@ -59,8 +59,8 @@ fn a_kernel_of_bf16_that_is_named_makes_it_a_table_of_bf16_and_what_it_cant_do_i
         json(&["--device", "sim", "--shapes", "40x24x33,2*16x16x16,16x16x16:TN", "--kernels", "gemm,tensor_cores"]);
     assert_eq!(report["precision"], "bf16");
     assert_eq!(column(&report["counts"], "contender"), ["gemm", "tensor_cores", "gemm"]);
-    // Rows of 33 elements have no tensor map.
-    let chosen = ["tensor_cores", "tensor_cores", "tensor_128x64_bf16_vv"];
+    // Rows of 33 elements have no tensor map, and are packed for it.
+    let chosen = ["tensor_128x64_bf16_kv", "tensor_cores", "tensor_128x64_bf16_vv"];
     assert_eq!(column(&report["counts"], "kernel"), chosen);
     assert!(report["counts"].as_array().unwrap().iter().all(|row| row["right"] == true), "{report}");
     let shapes = [serde_json::json!(["2*16x16x16"]), serde_json::json!(["2*16x16x16", "16x16x16:TN"])];

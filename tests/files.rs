@@ -139,7 +139,7 @@ fn a_production_kernel_takes_what_it_can_copy_and_another_is_named_for_the_rest(
 fn bf16_rounds_the_inputs_and_says_so_in_its_kernel() {
     let workplace = Workplace::new();
     let options = ["--precision", "bf16", "--verify"];
-    let kernel = predicate::str::contains("tensor_cores");
+    let kernel = predicate::str::contains("tensor cores of Hopper");
     workplace.gemm_with("a.npy", "b.npy", &options).code(0).stdout(kernel.and(predicate::str::contains("PASS")));
     let [a, b]: [Array2<f32>; 2] = ["a.npy", "b.npy"].map(|name| read_npy(workplace.path(name)).unwrap());
     let halves = [&a, &b].map(|matrix| rounded(Precision::Bf16, matrix.clone()));

@@ -7,7 +7,7 @@ use common::case::{Batch, Case, Place, assert_bits, check, check_in};
 use gpu_kernels::{Precision, general_tiled, launch::ElementType};
 use host::{
     device::{Device, DeviceError, DeviceSelector},
-    gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, Gemm, GemmError, MatrixList},
+    gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, Gemm, GemmError, MatrixList, nearest_factor},
     matrix,
     plan::Plan,
     verify::{self, Order},
@@ -405,4 +405,36 @@ fn products_that_do_not_fit_together_are_refused() {
     assert!(error.is_err());
     assert!(stream.wait_for(&device.default_stream().record().unwrap()).is_err());
     assert_eq!(c.download().unwrap(), [1.0; 60]);
+}
+
+#[test]
+fn tf32_rounds_a_and_b_to_the_nearest_halfway_to_even_wherever_they_lie() {
+    let ulp = f32::powi(2.0, -10);
+    let numbers = [
+        1.0 + ulp / 2.0,
+        1.0 + 1.5 * ulp,
+        1.0 + 0.49 * ulp,
+        1.0 + 0.51 * ulp,
+        -1.0 - ulp / 2.0,
+        -1.0 - 1.5 * ulp,
+        2.0 - ulp / 4.0,
+        1e-38,
+        3e-41,
+        -1e-42,
+        f32::MAX,
+        f32::INFINITY,
+    ];
+    let expected = numbers.map(|number| nearest_factor(Precision::Tf32, number));
+    for gemm in gemms() {
+        let device = gemm.device();
+        let (numbers, one) = (device.upload(&numbers).unwrap(), device.upload(&[1.0f32]).unwrap());
+        let mut c = device.allocate::<f32>(12).unwrap();
+        // As a column of A, then as a row of B: along k, and across it.
+        for (a, b, m, n) in [(&numbers, &one, 12, 1), (&one, &numbers, 1, 12)] {
+            let product = gemm.product(a.matrix(m, 1).unwrap(), b.matrix(1, n).unwrap());
+            product.precision(Precision::Tf32).enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap();
+            let result = c.download().unwrap();
+            assert_eq!(result, expected, "on {}", device.info().name);
+        }
+    }
 }

@@ -130,9 +130,9 @@ fn ptx(kernel: &Kernel) -> String {
 	shl.b32 %r4, %r4, 3;";
             let store = format!(
                 "
-	ld.param.f32 %f4, [ENTRY_param_3+44];
-	ld.param.f32 %f5, [ENTRY_param_3+48];
-	ld.param.u32 %r36, [ENTRY_param_3+52];
+	ld.param.f32 %f4, [ENTRY_param_3+52];
+	ld.param.f32 %f5, [ENTRY_param_3+56];
+	ld.param.u32 %r36, [ENTRY_param_3+60];
 	mul.rn.f32 %f1, %f1, %f4;
 	setp.neu.f32 %p6, %f5, 0f00000000;
 	setp.eq.u32 %p7, %r36, 0;
@@ -152,7 +152,7 @@ one_by_one:{inside}
 	@%p6 fma.rn.f32 %f1, %f6, %f5, %f1;
 	st.global.f32 [%rd12], %f1;"
             );
-            let call = format!("{map}\n	.param .align 8 .b8 ENTRY_param_3[56]");
+            let call = format!("{map}\n	.param .align 8 .b8 ENTRY_param_3[72]");
             (call, sizes_and_place.to_owned(), store, ["3d", ", %r8"])
         }
     };
