@@ -94,8 +94,8 @@ pub struct TensorCall {
     pub c_is_mapped: u32,
     /// 1 if C has the elements of A and B, which have 16 bits, instead of f32.
     pub c_is_half: u32,
-    /// Nothing: it makes the size a multiple of 8 bytes without padding.
-    pub reserved: u32,
+    /// Of factors in parts, the number of flags that say whether something is suspect.
+    pub flags: u32,
 }
 
 impl Call {

@@ -38,7 +38,7 @@ pub const KERNEL: Kernel = Kernel {
 
 entry_facts!(ieee_where_suspect, KERNEL);
 
-/// C = alpha A B + beta C, if `suspect` isn't 0; blocks of a product of the batch along x, products along z.
+/// C = alpha A B + beta C, if `suspect` isn't 0; blocks along x take one tile after the other, products along z.
 ///
 /// # Safety
 ///
@@ -53,10 +53,21 @@ pub unsafe fn ieee_where_suspect(call: Call, suspect: u64) {
     let a_tiles = shared_array![f32; 2 * 128 * 16];
     let b_tiles = shared_array![f32; 2 * 128 * 16];
     let thread = thread::thread_idx_x() as usize;
-    let across = call.n.div_ceil(TILE as u32);
+    let (down, across) = (call.m.div_ceil(TILE as u32), call.n.div_ceil(TILE as u32));
+    let mut tile = thread::block_idx_x();
+    while tile < down * across {
+        compute_tile(&call, tile, across, (a_tiles, b_tiles), thread);
+        // The tiles in shared memory are written again.
+        thread::sync_threads();
+        tile += thread::grid_dim_x();
+    }
+}
+
+/// Computes a tile of C.
+#[inline(always)]
+unsafe fn compute_tile(call: &Call, tile: u32, across: u32, (a_tiles, b_tiles): (*mut f32, *mut f32), thread: usize) {
     core::hint::assert_unchecked(across != 0);
-    let block = thread::block_idx_x();
-    let (row, column) = (block / across * TILE as u32, block % across * TILE as u32);
+    let (row, column) = (tile / across * TILE as u32, tile % across * TILE as u32);
     let (a, b, c) = call.matrices(thread::block_idx_z());
     let (a, b) = (a as u64, b as u64);
 

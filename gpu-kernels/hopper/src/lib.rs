@@ -15,6 +15,7 @@
 pub mod entries;
 pub mod ieee;
 pub mod output;
+pub mod pack;
 pub mod parts;
 pub mod pipelined;
 pub mod shape;

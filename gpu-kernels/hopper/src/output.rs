@@ -3,6 +3,7 @@
 use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::elements::{Bf16, Element, Half, F16, F32};
+use kernel_common::position::anew;
 use kernel_common::{tensor_maps, vectors, warpgroups};
 
 use crate::shape::{Shape, BOX, WARPGROUP};
@@ -115,7 +116,7 @@ unsafe fn store_boxes<S: Shape, O: Output>(
     for part in 0..sums.len() / O::SUMS {
         let buffer = begin::<S>(place, staging, part, multiplier);
         // Each box multiplies for itself: all products at once would need as many registers again as the sums.
-        let alpha = f32::from_bits(opaque(call.alpha.to_bits()));
+        let alpha = f32::from_bits(anew(call.alpha.to_bits()));
         O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], alpha);
         tensor_maps::show_to_copies();
         warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
@@ -135,7 +136,7 @@ impl Place {
     #[inline(always)]
     pub(crate) fn new() -> Place {
         // What follows from it isn't kept in registers from the beginning of the kernel on, which the sums need.
-        let thread = opaque(thread::thread_idx_x() % WARPGROUP as u32);
+        let thread = anew(thread::thread_idx_x() % WARPGROUP as u32);
         let lane = thread % 32;
         Place { thread, row: thread / 32 * 16 + lane / 4, pair: lane % 4 }
     }
@@ -174,37 +175,34 @@ pub(crate) unsafe fn store_box<E: Element>(
     place: Place,
 ) {
     // What the compiler doesn't see through it can't unroll.
-    let thread = opaque(place.thread);
+    let thread = anew(place.thread);
     let lane = thread % 32;
     let column = column + within + lane;
+    if column >= call.n {
+        return;
+    }
     let mut at = thread / 32 * 16;
     let end = (at + 16).min(call.m.saturating_sub(row));
+    let element = product as u64 * call.c_batch + column as u64;
     while at < end {
-        if column < call.n {
-            let line = product as u64 * call.c_batch + (row + at) as u64 * call.c_row;
-            let element = line + column as u64;
-            let value = vectors::load_shared_word(buffer + at * 128 + ((lane / 4) ^ (at % 8)) * 16 + lane % 4 * 4);
-            if E::BYTES == 2 && call.c_is_half != 0 {
-                store_element::<E>(call.c + 2 * element, value, call.beta);
-            } else {
-                store_element::<F32>(call.c + 4 * element, value, call.beta);
+        // Four rows at a time, so that their loads are on their way together.
+        let mut values = [0.0f32; 4];
+        for i in 0..4 {
+            let row = at + i as u32;
+            values[i] = vectors::load_shared_word(buffer + row * 128 + ((lane / 4) ^ (row % 8)) * 16 + lane % 4 * 4);
+        }
+        for i in 0..4 {
+            if at + (i as u32) < end {
+                let element = element + (row + at + i as u32) as u64 * call.c_row;
+                if E::BYTES == 2 && call.c_is_half != 0 {
+                    store_element::<E>(call.c + 2 * element, values[i], call.beta);
+                } else {
+                    store_element::<F32>(call.c + 4 * element, values[i], call.beta);
+                }
             }
         }
-        at += 1;
+        at += 4;
     }
-}
-
-/// The same number, of which the compiler doesn't know that it is.
-#[inline(always)]
-fn opaque(number: u32) -> u32 {
-    #[allow(unused_mut)]
-    let mut same = number;
-    // SAFETY: it does nothing.
-    #[cfg(target_arch = "nvptx64")]
-    unsafe {
-        core::arch::asm!("mov.u32 {}, {};", out(reg32) same, in(reg32) number, options(nostack, nomem))
-    };
-    same
 }
 
 /// Stores an element, to which `beta` times what is there is added, unless `beta` is 0.

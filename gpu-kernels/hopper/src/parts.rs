@@ -11,15 +11,63 @@ use kernel_common::{barriers, tensor_maps, vectors};
 use crate::output;
 use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, WARPGROUP};
-use crate::split::BLOCK;
+use crate::split::{warp_most, BLOCK, FLAGS};
 
-/// A warpgroup that multiplies: 64 rows of every tile.
+/// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
+pub(crate) const JUDGES: u32 = 3;
+
+/// Looks, while others multiply, whether something is suspect: all [flags](FLAGS) that the splitting has left.
+///
+/// # Safety
+///
+/// Threads 32 to 127 must come here; there must be so many flags behind `suspect`, and a barrier of [`JUDGES`] arrivals at `verdict`, with words behind it.
+#[inline(always)]
+pub(crate) unsafe fn judge(verdict: u32, flags: u32, suspect: u64) {
+    let thread = thread::thread_idx_x() - 32;
+    let load = |at: u32| vectors::load_global_word(suspect + FLAGS + 4 * at as u64).to_bits();
+    let (step, mut at, mut raised) = (32 * JUDGES, thread, 0);
+    // Four at a time, so that they are on their way together.
+    while at + 3 * step < flags {
+        let four = [load(at), load(at + step), load(at + 2 * step), load(at + 3 * step)];
+        raised |= four[0] | four[1] | four[2] | four[3];
+        at += 4 * step;
+    }
+    while at < flags {
+        raised |= load(at);
+        at += step;
+    }
+    let raised = warp_most(raised);
+    if thread % 32 == 0 {
+        vectors::store_shared_word(verdict + 8 + 4 * (thread / 32), f32::from_bits(raised));
+        barriers::arrive(verdict);
+    }
+}
+
+/// Waits for the verdict; gives whether something is suspect.
+#[inline(always)]
+unsafe fn is_suspect(verdict: u32) -> bool {
+    barriers::sleep(verdict, 0);
+    let mut raised = 0;
+    for judge in 0..JUDGES {
+        raised |= vectors::load_shared_word(verdict + 8 + 4 * judge).to_bits();
+    }
+    raised != 0
+}
+
+/// A warpgroup that multiplies: 64 rows of every tile. If something is suspect it stores nothing. The first block leaves at `suspect` whether something is.
 ///
 /// # Safety
 ///
 /// As for [`product`](crate::pipelined::product).
 #[inline(always)]
-pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring, multiplier: u32) {
+pub(crate) unsafe fn multiply<S: Shape>(
+    maps: Maps,
+    call: &TensorCall,
+    tiles: Tiles,
+    ring: Ring,
+    multiplier: u32,
+    suspect: u64,
+) {
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
     let (warp, lane) = (thread / 32, thread % 32);
     let staging = ring.staging::<S>(multiplier);
@@ -69,7 +117,14 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         }
         block += 1;
         let first = [place.column, place.row + 64 * multiplier, place.output];
-        output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
+        let is_suspect = is_suspect(ring.verdict::<S>());
+        // Every launch has the tile 0.
+        if tile == 0 && multiplier == 0 && thread == 0 {
+            vectors::store_global_word(suspect, f32::from_bits(is_suspect as u32));
+        }
+        if !is_suspect {
+            output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
+        }
         tile += thread::grid_dim_x();
     }
     if thread == 0 {

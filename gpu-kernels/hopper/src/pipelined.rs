@@ -6,7 +6,7 @@
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
-use kernel_common::vectors::{self, dynamic_shared_memory};
+use kernel_common::vectors::dynamic_shared_memory;
 use kernel_common::warpgroups::{self, Product};
 use kernel_common::{barriers, grids, tensor_maps};
 
@@ -152,6 +152,11 @@ impl Ring {
         self.barriers + 16 * stage + 8
     }
 
+    #[inline(always)]
+    pub(crate) fn verdict<S: Shape>(&self) -> u32 {
+        self.barriers + 16 * S::STAGES as u32
+    }
+
     /// The descriptors of a stage's tiles, of A's 64 rows that are a warpgroup's.
     #[inline(always)]
     pub(crate) fn descriptors<S: Shape>(&self, turn: Turn, multiplier: u32) -> (u64, u64) {
@@ -173,7 +178,8 @@ impl Ring {
     }
 }
 
-/// The body of every kernel. Of factors in parts it does nothing if there isn't 0 at `suspect`; for others that's nothing.
+/// The body of every kernel. Of factors in parts it stores nothing if a flag behind `suspect` is raised, and leaves there whether one is; for others that's
+/// nothing.
 ///
 /// # Safety
 ///
@@ -195,13 +201,13 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
                 (if S::IS_TURNED { turned::ARRIVALS } else { 1 }) * MULTIPLIERS as u32,
             );
         }
+        if S::PARTS {
+            barriers::initialise(ring.verdict::<S>(), parts::JUDGES);
+        }
         barriers::show_to_copies();
     }
     thread::sync_threads();
     grids::wait_for_the_grid_before();
-    if S::PARTS && vectors::load_global_word(suspect).to_bits() != 0 {
-        return;
-    }
     let tiles = Tiles::new::<S>(call);
     // The same for all lanes of a warp, which the assembler can't know.
     let warpgroup = warp_uniform(thread / WARPGROUP as u32);
@@ -209,13 +215,15 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
         warpgroups::release_registers::<COPYING_REGISTERS>();
         if thread == 0 {
             copy::<S>(maps, call, tiles, ring);
+        } else if S::PARTS && thread >= 32 {
+            parts::judge(ring.verdict::<S>(), call.flags, suspect);
         }
     } else {
         warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
         if S::IS_TURNED {
             turned::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
         } else if S::PARTS {
-            parts::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
+            parts::multiply::<S>(maps, call, tiles, ring, warpgroup - 1, suspect);
         } else {
             multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
         }

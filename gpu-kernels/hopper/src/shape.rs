@@ -42,9 +42,9 @@ pub trait Shape {
     const SCALES: usize = if Self::PARTS { 4 * (Self::ROWS + Self::COLUMNS) } else { 0 };
     /// Bytes of what warpgroups are about to store.
     const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
-    /// Bytes of dynamic shared memory: stages, what is about to be stored, scales, barriers, and what the beginning lacks of a multiple of 1024.
+    /// Bytes of dynamic shared memory: stages, what is about to be stored, scales, barriers, a verdict, and what the beginning lacks of a multiple of 1024.
     const SHARED_BYTES: usize =
-        Self::STAGES * Self::STAGE + Self::STAGING + SCALE_SLOTS * Self::SCALES + 16 * Self::STAGES + 1024;
+        Self::STAGES * Self::STAGE + Self::STAGING + SCALE_SLOTS * Self::SCALES + 16 * Self::STAGES + VERDICT + 1024;
 }
 
 /// Rows (or, if it's turned, columns) of a tile of C that aren't a matter of the product's width: 64 for each warpgroup that multiplies.
@@ -57,6 +57,8 @@ pub const WARPGROUP: usize = 128;
 pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
 /// Bytes of one box of a tile of C: 64 rows of 128 bytes.
 pub const BOX: usize = 64 * 128;
+/// Bytes of the verdict on factors in parts: its barrier, and a word for each warp that has a part in it.
+pub const VERDICT: usize = 32;
 /// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is
 /// empty for the block after the next, everybody has read those of the one before.
 pub const SCALE_SLOTS: usize = 3;

@@ -71,67 +71,51 @@ pub struct SplitCall {
     pub correction: f32,
 }
 
-/// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. If a block is suspect,
-/// 1 is written to `suspect`.
+/// Bytes from what says whether anything is suspect to the flags of the blocks of threads, a word each.
+pub const FLAGS: u64 = 256;
+
+/// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 among the flags
+/// behind `suspect` if one of its blocks of numbers is suspect, else 0.
 ///
 /// # Safety
 ///
-/// The calls must describe memory that the GPU can reach, with room for the parts and the scales; a launch has [`THREADS`] threads a block.
+/// The calls must describe memory that the GPU can reach, with room for the parts and the scales, and `suspect` memory with room for [`FLAGS`] bytes and a word
+/// for each block; a launch has [`THREADS`] threads a block.
 #[kernel]
 pub unsafe fn split(a: SplitCall, b: SplitCall, suspect: u64) {
     grids::let_the_next_grid_begin();
     grids::wait_for_the_grid_before();
     let block = thread::block_idx_x();
-    if block < a.blocks {
-        split_part(&a, block, suspect);
-    } else {
-        split_part(&b, block - a.blocks, suspect);
+    let is_suspect = if block < a.blocks { split_part(&a, block) } else { split_part(&b, block - a.blocks) };
+    let is_suspect = thread::sync_threads_or(is_suspect as u32) != 0;
+    if thread::thread_idx_x() == 0 {
+        vectors::store_global_word(suspect + FLAGS + 4 * block as u64, f32::from_bits(is_suspect as u32));
     }
 }
 
-/// Makes nothing suspect, before [`split`].
-///
-/// # Safety
-///
-/// `suspect` must point to 4 bytes.
-#[kernel]
-pub unsafe fn nothing_suspect(suspect: u64) {
-    grids::let_the_next_grid_begin();
-    grids::wait_for_the_grid_before();
-    vectors::store_global_word(suspect, 0.0);
-}
-
-/// How the kernels of this file are launched: by their entries' names.
-const fn kernel(name: &'static str, threads: u32) -> Kernel {
-    Kernel {
-        name,
-        title: "production: from f32 to two parts of f16",
-        entry: name,
-        architecture: Architecture::Compute90a,
-        precision: Precision::F32Parts,
-        signature: Signature::Plain,
-        tile: Tile { m: 1, n: 1, k: 1 },
-        block: [threads, 1, 1],
-        registers: Registers::ForBlocks(1),
-        shared_bytes: 0,
-        launch_shape: |_, _, _| None,
-    }
-}
-
-/// Splits A and B.
-pub const SPLIT: Kernel = kernel("split", THREADS);
-/// Makes nothing suspect.
-pub const NOTHING_SUSPECT: Kernel = kernel("nothing_suspect", 1);
+/// How [`split`] is launched.
+pub const SPLIT: Kernel = Kernel {
+    name: "split",
+    title: "production: from f32 to two parts of f16",
+    entry: "split",
+    architecture: Architecture::Compute90a,
+    precision: Precision::F32Parts,
+    signature: Signature::Plain,
+    tile: Tile { m: 1, n: 1, k: 1 },
+    block: [THREADS, 1, 1],
+    registers: Registers::ForBlocks(1),
+    shared_bytes: 0,
+    launch_shape: |_, _, _| None,
+};
 
 entry_facts!(split, SPLIT);
-entry_facts!(nothing_suspect, NOTHING_SUSPECT);
 
 #[inline(always)]
-unsafe fn split_part(call: &SplitCall, block: u32, suspect: u64) {
+unsafe fn split_part(call: &SplitCall, block: u32) -> bool {
     if call.is_across != 0 {
-        across(call, block, suspect);
+        across(call, block)
     } else {
-        along(call, block, suspect);
+        along(call, block)
     }
 }
 
@@ -152,9 +136,9 @@ fn numbers_of(block: u32, k: u32) -> (u32, u32) {
     }
 }
 
-/// A warp has a block of each of 4 lines, and a lane 4 of its numbers.
+/// A warp has a block of each of 4 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
 #[inline(always)]
-unsafe fn along(call: &SplitCall, block: u32, suspect: u64) {
+unsafe fn along(call: &SplitCall, block: u32) -> bool {
     const LINES: usize = (LINES_ALONG / WARPS) as usize;
     let thread = thread::thread_idx_x();
     let (warp, lane) = (thread / 32, thread % 32);
@@ -182,6 +166,7 @@ unsafe fn along(call: &SplitCall, block: u32, suspect: u64) {
             }
         }
     }
+    let mut is_suspect = false;
     for i in 0..LINES {
         let x = numbers[i];
         let line = first_line + i as u32;
@@ -196,7 +181,7 @@ unsafe fn along(call: &SplitCall, block: u32, suspect: u64) {
         if line < call.lines {
             if lane == 0 {
                 let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-                scale.leave(call, at, largest, small, present, suspect);
+                is_suspect |= scale.leave(call, at, largest, small, present);
             }
             let parts = x.map(|x| Parts::of(x * scale.up));
             let place = k_block * 2 * BLOCK + lane / 8 * 64 + lane % 8 * 4;
@@ -205,11 +190,12 @@ unsafe fn along(call: &SplitCall, block: u32, suspect: u64) {
             store_four(to + 64, parts.map(|parts| parts.small));
         }
     }
+    is_suspect
 }
 
-/// A warp has 16 steps along k of 64 lines, and a lane 2 lines.
+/// A warp has 16 steps along k of 64 lines, and a lane 2 lines. Gives whether a block that this lane speaks for is suspect.
 #[inline(always)]
-unsafe fn across(call: &SplitCall, block: u32, suspect: u64) {
+unsafe fn across(call: &SplitCall, block: u32) -> bool {
     const STEPS: usize = (BLOCK / WARPS) as usize;
     let largest_of = shared_array![u32; 8 * 64];
     let small_of = shared_array![u32; 8 * 64];
@@ -275,6 +261,7 @@ unsafe fn across(call: &SplitCall, block: u32, suspect: u64) {
         }
     }
     thread::sync_threads();
+    let mut is_suspect = false;
     if warp == 0 {
         for j in 0..2 {
             if (j as u32) < lines {
@@ -283,10 +270,11 @@ unsafe fn across(call: &SplitCall, block: u32, suspect: u64) {
                     small += *small_of.add(place(other, j));
                 }
                 let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + (line + j as u32) as u64;
-                scales[j].leave(call, at, largest[j], small, present, suspect);
+                is_suspect |= scales[j].leave(call, at, largest[j], small, present);
             }
         }
     }
+    is_suspect
 }
 
 /// A number's bits without the sign: as numbers they compare like the magnitudes.
@@ -323,14 +311,12 @@ impl Scale {
         }
     }
 
-    /// Stores what undoes the scale, and whether the block is suspect.
+    /// Stores what undoes the scale; gives whether the block is suspect.
     #[inline(always)]
-    unsafe fn leave(&self, call: &SplitCall, at: u64, largest: u32, small: u32, present: u32, suspect: u64) {
+    unsafe fn leave(&self, call: &SplitCall, at: u64, largest: u32, small: u32, present: u32) -> bool {
         let correction = if present < BLOCK / 4 { 1.0 } else { call.correction };
         vectors::store_global_word(call.scales + 4 * at, self.down * correction);
-        if self.is_suspect || (largest != 0 && 4 * small >= present) {
-            vectors::store_global_word(suspect, f32::from_bits(1));
-        }
+        self.is_suspect || (largest != 0 && 4 * small >= present)
     }
 }
 
@@ -363,7 +349,7 @@ impl Parts {
 
 /// The largest number of a warp's lanes, in all of them.
 #[inline(always)]
-fn warp_most(x: u32) -> u32 {
+pub(crate) fn warp_most(x: u32) -> u32 {
     #[allow(unused_mut)]
     let mut most = x;
     // SAFETY: all lanes of a warp come here together.

@@ -1,8 +1,8 @@
 //! # The production kernels
 //!
 //! What the lessons of `gpu-kernels` lead to, for any product: one generic body, [`pipelined`], and an entry for every
-//! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left, and [`pack`] writes
-//! matrices anew for kernels that can't copy them as they lie.
+//! shape of tile that is worth having, in [`entries`]. [`reduce`] adds up what splits of K have left, and [`pack`] makes
+//! f32 of 16-bit matrices.
 //!
 //! Read [`shape`] for what distinguishes one kernel from another, [`operand`] for how A and B come into shared memory,
 //! then [`pipelined`]; [`block_order`] and [`output`] are its first and its last lines.

@@ -20,8 +20,9 @@ use kernel_common::{
     Call,
     call::TensorCall,
     operands::{MappedOperands, MappedOutput},
+    pack::PackCall,
 };
-use production_kernels::{pack::PackCall, reduce};
+use production_kernels::reduce;
 
 use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place, packing::Packing, parts};
 use crate::{
@@ -185,7 +186,7 @@ impl<'a> Multiplication<'a> {
             beta,
             c_is_mapped: c_is_mapped.into(),
             c_is_half: (c.element != ElementType::F32).into(),
-            reserved: 0,
+            flags: 0,
         }
     }
 
@@ -334,7 +335,10 @@ impl Gemm {
         if manner.splits > 1 && matches!(manner.kernel.signature, Signature::Plain | Signature::Mapped(_)) {
             return Err(GemmError::WholeOnly { kernel: manner.kernel.name });
         }
-        let packing = Packing::of(manner.kernel, &product.problem(), product.a.element);
+        let packing = match product.k {
+            0 => Packing::default(),
+            _ => Packing::of(manner.kernel, &product.a, &product.b, product.count),
+        };
         if packing != Packing::default() && product.m.max(product.n).max(product.k) > self.limits.size {
             let Multiplication { m, n, k, .. } = *product;
             return Err(GemmError::NoLaunch { m, n, k, kernel: manner.kernel.name });
@@ -408,19 +412,22 @@ impl Gemm {
     /// Bytes of workspace that a product needs.
     pub(super) fn workspace_of(&self, product: &Multiplication<'_>, manner: &Manner<'_>) -> u128 {
         let c_is_half = product.c.element != ElementType::F32;
-        self.workspace_bytes(manner, &product.problem(), product.a.element, c_is_half)
+        let Multiplication { a, b, k, count, .. } = product;
+        // Without an inner dimension they aren't looked at, whatever they are.
+        if *k == 0 { 0 } else { self.workspace_bytes(manner, a, b, *count, c_is_half) }
     }
 
-    /// Bytes of workspace that a plan needs for a problem with such elements: for what is packed, and for sums, of as many products as one launch
+    /// Bytes of workspace that a plan needs for `count` products of `a` and `b`: for what is packed, and for sums, of as many products as one launch
     /// takes.
     pub(super) fn workspace_bytes(
         &self,
         plan: &Manner<'_>,
-        problem: &Problem,
-        element: ElementType,
+        a: &Operand<'_>,
+        b: &Operand<'_>,
+        count: usize,
         c_is_half: bool,
     ) -> u128 {
-        let (Problem { m, n, k, batch: count, .. }, Limits { size, batch }) = (*problem, self.limits);
+        let ([m, n, k], Limits { size, batch }) = ([a.rows, b.columns, a.columns], self.limits);
         if k == 0 {
             return 0;
         }
@@ -436,7 +443,7 @@ impl Gemm {
             Signature::MappedParts(_) => parts::workspace_bytes([m, n, k]).into(),
             _ => 0,
         };
-        Packing::of(plan.kernel, problem, element).bytes() + sums
+        Packing::of(plan.kernel, a, b, count).bytes() + sums
     }
 
     /// Launches a product that one launch can take, or two if K is split or C isn't of f32.

@@ -679,6 +679,18 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// Whether every line (a row, or a column if those are contiguous) begins at a multiple of 16 bytes, in every matrix of a batch.
+    pub(super) fn is_mappable(&self) -> bool {
+        let together = self.elements_together();
+        let leading = if self.column_stride != 1 { self.column_stride } else { self.row_stride };
+        leading.is_multiple_of(together)
+            && match self.place {
+                Place::One(address) => address.is_multiple_of(16),
+                Place::Strided { address, stride, .. } => address.is_multiple_of(16) && stride.is_multiple_of(together),
+                Place::Listed { aligned, .. } => aligned,
+            }
+    }
+
     /// Elements in 16 bytes, which are loaded together where they can be.
     fn elements_together(&self) -> usize {
         16 / self.element.bytes()
@@ -687,16 +699,8 @@ impl<'a> Operand<'a> {
     /// How it lies in memory.
     pub(super) fn layout(&self) -> Layout {
         let by_columns = self.column_stride != 1;
-        let leading = if by_columns { self.column_stride } else { self.row_stride };
         let contiguous = if by_columns { self.rows } else { self.columns };
-        let together = self.elements_together();
-        let aligned = contiguous.is_multiple_of(together)
-            && leading.is_multiple_of(together)
-            && match self.place {
-                Place::One(address) => address.is_multiple_of(16),
-                Place::Strided { address, stride, .. } => address.is_multiple_of(16) && stride.is_multiple_of(together),
-                Place::Listed { aligned, .. } => aligned,
-            };
+        let aligned = contiguous.is_multiple_of(self.elements_together()) && self.is_mappable();
         Layout { by_columns, aligned }
     }
 

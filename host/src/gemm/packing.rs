@@ -3,19 +3,20 @@
 //! Kernels with tensor maps want lines in one direction, each from a multiple of 16 bytes on. Kernels of f32 take any lines, and f32 only: products of
 //! 16-bit matrices come to them on GPUs without a kernel for these.
 
-use gpu_kernels::{Kernel, Signature, launch::ElementType};
-use production_kernels::pack::{self, PackCall};
+use gpu_kernels::{
+    Kernel, Signature,
+    launch::{ElementType, MAX_GRID_YZ},
+};
+use hopper_kernels::pack::{HALVES, WORDS};
+use kernel_common::pack::{self, PackCall};
+use production_kernels::pack::{BF16_AS_F32, F16_AS_F32};
 
 use super::{
     GemmError, Operand,
     launch::{Launcher, Multiplication, bytes_of},
     matrix::Place,
 };
-use crate::{
-    device::Argument,
-    gemm::Gemm,
-    plan::{Layout, Problem},
-};
+use crate::{device::Argument, gemm::Gemm};
 
 /// What anything in a workspace begins at multiples of, in bytes.
 pub(super) const ALIGNMENT: u64 = 256;
@@ -47,13 +48,14 @@ impl Packed {
         (self.count * self.to.bytes()) as u128 * self.lines as u128 * self.pitch() as u128
     }
 
-    fn call(&self, operand: &Operand<'_>, to: u64) -> PackCall {
+    /// The call that packs `operand`; `None` if that's too large.
+    fn call(&self, operand: &Operand<'_>, to: u64) -> Option<PackCall> {
         let (from, list) = match operand.place {
             Place::One(address) | Place::Strided { address, .. } => (address, 0),
             Place::Listed { addresses, .. } => (0, addresses),
         };
         let from_pitch = if operand.layout().by_columns { operand.column_stride } else { operand.row_stride };
-        PackCall {
+        let call = PackCall {
             from,
             list,
             to,
@@ -64,8 +66,11 @@ impl Packed {
             lines: self.lines as u32,
             length: self.length as u32,
             is_transposed: self.is_transposed.into(),
-            count: self.count as u32,
-        }
+            width: 0,
+            across: 0,
+            blocks: 0,
+        };
+        call.laid_out(self.to.bytes() as u32)
     }
 
     /// The packed matrices of `operand` at an address.
@@ -80,10 +85,10 @@ impl Packed {
 
     fn kernel(&self) -> &'static Kernel {
         match (self.from, self.to) {
-            (ElementType::Bf16, ElementType::F32) => &pack::BF16_AS_F32,
-            (ElementType::F16, ElementType::F32) => &pack::F16_AS_F32,
-            (ElementType::F32, _) => &pack::WORDS,
-            (ElementType::Bf16 | ElementType::F16, _) => &pack::HALVES,
+            (ElementType::Bf16, ElementType::F32) => &BF16_AS_F32,
+            (ElementType::F16, ElementType::F32) => &F16_AS_F32,
+            (ElementType::F32, _) => &WORDS,
+            (ElementType::Bf16 | ElementType::F16, _) => &HALVES,
         }
     }
 }
@@ -95,30 +100,28 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// What of a product of such elements is packed for `kernel`.
-    pub(super) fn of(kernel: &Kernel, problem: &Problem, element: ElementType) -> Packing {
-        let Problem { m, n, k, a, b, batch, .. } = *problem;
-        if k == 0 {
+    /// What of the product of `a` and `b` is packed for `kernel`, of batches of `count`.
+    pub(super) fn of(kernel: &Kernel, a: &Operand<'_>, b: &Operand<'_>, count: usize) -> Packing {
+        if a.columns == 0 {
             return Packing::default();
         }
         let to = kernel.precision.factors();
-        let packed = |layout: Layout, rows: usize, columns: usize, by_columns: Option<bool>| {
-            let suits = match by_columns {
-                Some(by_columns) => layout.aligned && layout.by_columns == by_columns,
-                None => true,
-            };
-            let by_columns = by_columns.unwrap_or(layout.by_columns);
-            let (lines, length) = if by_columns { (columns, rows) } else { (rows, columns) };
-            let is_transposed = by_columns != layout.by_columns;
-            let packed = Packed { from: element, to, lines, length, by_columns, is_transposed, count: batch };
-            (!suits || element != to).then_some(packed)
+        let packed = |operand: &Operand<'_>, by_columns: Option<bool>| {
+            let operand = operand.with_long_lines();
+            let (from, lies_by_columns) = (operand.element, operand.layout().by_columns);
+            let suits = by_columns.is_none_or(|wanted| lies_by_columns == wanted && operand.is_mappable());
+            let by_columns = by_columns.unwrap_or(lies_by_columns);
+            let (lines, length) =
+                if by_columns { (operand.columns, operand.rows) } else { (operand.rows, operand.columns) };
+            let is_transposed = by_columns != lies_by_columns;
+            (!suits || from != to).then_some(Packed { from, to, lines, length, by_columns, is_transposed, count })
         };
         let wanted = match kernel.signature {
             Signature::MappedCall(operands) => [operands.a, operands.b].map(|operand| Some(operand.by_columns)),
-            Signature::Call if element != to => [None, None],
+            Signature::Call if a.element != to => [None, None],
             _ => return Packing::default(),
         };
-        Packing { factors: [packed(a, m, k, wanted[0]), packed(b, k, n, wanted[1])] }
+        Packing { factors: [packed(a, wanted[0]), packed(b, wanted[1])] }
     }
 
     /// Bytes of workspace for what is packed.
@@ -139,28 +142,40 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(Multiplication<'a>, u64), GemmError> {
         let (mut product, mut end) = (*product, workspace);
-        let mut calls = Vec::new();
+        let Multiplication { m, n, k, .. } = product;
+        let mut launches: Vec<(Packed, [PackCall; 2])> = Vec::new();
         for (packed, operand) in packing.factors.iter().zip([&mut product.a, &mut product.b]) {
             let Some(mut packed) = *packed else { continue };
             // One matrix for all products is packed once.
             packed.count = operand.place.count().unwrap_or(1);
-            calls.push((packed, packed.call(operand, end)));
+            let call = packed.call(operand, end);
+            let call = call.ok_or(GemmError::NoLaunch { m, n, k, kernel: packed.kernel().name })?;
             *operand = packed.operand(*operand, end);
             end += u64::try_from(packed.bytes()).unwrap_or(u64::MAX).next_multiple_of(ALIGNMENT);
+            match launches.last_mut() {
+                // Both at once, if they are as many.
+                Some((first, calls)) if first.count == packed.count => calls[1] = call,
+                _ => launches.push((packed, [call, PackCall { blocks: 0, ..call }])),
+            }
         }
-        if let Some((first, call)) = calls.first() {
-            let (_, second) = calls.last().expect("there is a first");
-            let most = |of: fn(&PackCall) -> u32| of(call).max(of(second));
-            let factors = calls.len() as u32;
-            let shape =
-                pack::launch_shape(most(|call| call.lines), most(|call| call.length), factors, most(|call| call.count));
-            let arguments =
-                [Argument::Bytes(bytes_of(call)), Argument::Bytes(bytes_of(second)), Argument::U32(factors)];
-            let kernel = self.loaded_kernel(first.kernel())?;
-            // SAFETY: the kernel takes two PackCalls and a number. The calls describe A and B, which were checked to be inside their buffers, and what
-            // is packed, each apart from everything else in a workspace that has room for it. All outlive this call and, freed after what is
-            // enqueued, the launch.
-            unsafe { launcher.launch(&kernel, &shape, &arguments)? };
+        for (packed, [a, b]) in &launches {
+            let kernel = self.loaded_kernel(packed.kernel())?;
+            let most = MAX_GRID_YZ as usize;
+            for first in (0..packed.count).step_by(most) {
+                let from = |call: &PackCall| PackCall {
+                    from: call.from + (first * packed.from.bytes()) as u64 * call.from_batch,
+                    list: if call.list == 0 { 0 } else { call.list + (first * size_of::<u64>()) as u64 },
+                    to: call.to + (first * packed.to.bytes()) as u64 * call.batch,
+                    ..*call
+                };
+                let (a, b) = (from(a), from(b));
+                let shape = pack::launch_shape(&a, &b, (packed.count - first).min(most) as u32);
+                let arguments = [Argument::Bytes(bytes_of(&a)), Argument::Bytes(bytes_of(&b))];
+                // SAFETY: the kernel takes two PackCalls. They describe A and B, which were checked to be inside their buffers, and what is packed, each
+                // apart from everything else in a workspace that has room for it. All outlive this call and, freed after what is enqueued, the
+                // launch.
+                unsafe { launcher.launch(&kernel, &shape, &arguments)? };
+            }
         }
         Ok((product, end))
     }
@@ -172,45 +187,48 @@ mod tests {
     use hopper_kernels::FAMILIES;
 
     use super::*;
-    use crate::plan::Plan;
-
-    const ROWS: Layout = Layout { by_columns: false, aligned: true };
 
     fn kernel(precision: Precision, a_across: bool, b_across: bool) -> &'static Kernel {
         let family = FAMILIES.iter().find(|family| family.precision == precision).unwrap();
         family.kernel(a_across, b_across)
     }
 
-    fn problem(a: Layout, b: Layout) -> Problem {
-        Problem { m: 30, n: 20, k: 50, a, b, batch: 1, plain: true }
+    fn operand(element: ElementType, rows: usize, columns: usize, by_columns: bool) -> Operand<'static> {
+        Operand::stand_in(element, None, rows, columns, by_columns)
+    }
+
+    /// How a 30 x `k` by `k` x 24 product is packed for a kernel, A by rows.
+    fn packing(kernel: &Kernel, element: ElementType, k: usize, b_by_columns: bool) -> Packing {
+        Packing::of(kernel, &operand(element, 30, k, false), &operand(element, k, 24, b_by_columns), 1)
     }
 
     #[test]
     fn what_lies_as_the_kernel_wants_it_is_not_packed() {
-        let of = |kernel, problem: &Problem, element| Packing::of(kernel, problem, element).bytes();
-        assert_eq!(of(kernel(Precision::Bf16, false, true), &problem(ROWS, ROWS), ElementType::Bf16), 0);
-        let plan = Plan::new(&production_kernels::FAMILIES[0].kernels[0]);
-        assert_eq!(of(plan.kernel, &problem(ROWS, ROWS), ElementType::F32), 0);
-        let unaligned = Layout { aligned: false, ..ROWS };
-        assert_eq!(of(plan.kernel, &problem(unaligned, ROWS), ElementType::F32), 0);
+        assert_eq!(packing(kernel(Precision::Bf16, false, true), ElementType::Bf16, 48, false), Packing::default());
+        let f32s = &production_kernels::FAMILIES[0].kernels[0];
+        assert_eq!(packing(f32s, ElementType::F32, 49, false), Packing::default());
+        // Lines of any length from multiples of 16 bytes on.
+        let a = Operand { row_stride: 56, ..operand(ElementType::F16, 30, 50, false) };
+        let b = operand(ElementType::F16, 50, 24, false);
+        assert_eq!(Packing::of(kernel(Precision::F16, false, true), &a, &b, 1), Packing::default());
     }
 
     #[test]
     fn unaligned_lines_are_packed_as_they_lie_and_tf32_along_k() {
-        let unaligned = Layout { aligned: false, ..ROWS };
-        let packing = Packing::of(kernel(Precision::F16, false, true), &problem(unaligned, ROWS), ElementType::F16);
-        let [Some(a), None] = packing.factors else { panic!("{packing:?}") };
+        let packing_of_a = packing(kernel(Precision::F16, false, true), ElementType::F16, 50, false);
+        let [Some(a), None] = packing_of_a.factors else { panic!("{packing_of_a:?}") };
         assert_eq!((a.lines, a.length, a.pitch(), a.is_transposed), (30, 50, 56, false));
-        assert_eq!(packing.bytes(), (30 * 56 * 2_u128).next_multiple_of(256));
-        let packing = Packing::of(kernel(Precision::Tf32, false, false), &problem(ROWS, ROWS), ElementType::F32);
-        let [None, Some(b)] = packing.factors else { panic!("{packing:?}") };
-        assert_eq!((b.lines, b.length, b.pitch(), b.is_transposed, b.by_columns), (20, 50, 52, true, true));
+        assert_eq!(packing_of_a.bytes(), (30 * 56 * 2_u128).next_multiple_of(256));
+        // Where a kernel takes B by columns only.
+        let along_k = kernel(Precision::Tf32, false, false);
+        let packing_of_b = packing(along_k, ElementType::F32, 52, false);
+        let [None, Some(b)] = packing_of_b.factors else { panic!("{packing_of_b:?}") };
+        assert_eq!((b.lines, b.length, b.pitch(), b.is_transposed, b.by_columns), (24, 52, 52, true, true));
     }
 
     #[test]
     fn numbers_of_16_bits_become_f32_for_kernels_of_f32() {
-        let kernel = &production_kernels::FAMILIES[0].kernels[0];
-        let packing = Packing::of(kernel, &problem(ROWS, Layout { by_columns: true, ..ROWS }), ElementType::Bf16);
+        let packing = packing(&production_kernels::FAMILIES[0].kernels[0], ElementType::Bf16, 48, true);
         let [Some(a), Some(b)] = packing.factors else { panic!("{packing:?}") };
         assert_eq!((a.to, a.by_columns, b.by_columns), (ElementType::F32, false, true));
         assert_eq!(a.kernel().entry, "pack_bf16_as_f32");

@@ -1,10 +1,10 @@
 //! Products of f32 on tensor cores: A and B are split into parts, the parts are multiplied, and where parts aren't enough (which only the
-//! GPU knows) f32's own multiply-adds do it. Four launches, of which the last mostly has nothing to do.
+//! GPU knows) f32's own multiply-adds do it. Three launches, of which the last mostly has nothing to do.
 
 use gpu_kernels::Kernel;
 use hopper_kernels::{
     ieee,
-    split::{BLOCK, LINES_ACROSS, LINES_ALONG, NOTHING_SUSPECT, SPLIT, SplitCall, THREADS},
+    split::{BLOCK, FLAGS, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS},
 };
 use kernel_common::{
     call::TensorCall,
@@ -33,11 +33,19 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts of A and of B, one after the other in a workspace that begins with what says whether anything is suspect; and its bytes.
+    /// The parts of A and of B, one after the other in a workspace that begins with what says whether anything is suspect, and the flags; and its bytes.
     fn of([m, n, k]: [usize; 3], a_across: bool, b_across: bool) -> ([Parts; 2], u64) {
-        let mut end = ALIGNMENT;
-        let parts = [(m, a_across), (n, b_across)].map(|(lines, is_across)| {
-            let mut parts = Parts { is_across, lines: lines as u64, k: k as u64, parts: end, scales: 0 };
+        let both = [(m, a_across), (n, b_across)].map(|(lines, is_across)| Parts {
+            is_across,
+            lines: lines as u64,
+            k: k as u64,
+            parts: 0,
+            scales: 0,
+        });
+        let flags: u64 = both.iter().map(Parts::blocks_of_threads).sum();
+        let mut end = (FLAGS + 4 * flags).next_multiple_of(ALIGNMENT);
+        let parts = both.map(|mut parts| {
+            parts.parts = end;
             parts.scales = (end + 2 * parts.rows() * parts.pitch()).next_multiple_of(ALIGNMENT);
             end = (parts.scales + 4 * parts.blocks() * parts.scale_pitch()).next_multiple_of(ALIGNMENT);
             parts
@@ -48,6 +56,12 @@ impl Parts {
     /// Blocks along k.
     fn blocks(&self) -> u64 {
         self.k.div_ceil(u64::from(BLOCK))
+    }
+
+    /// Blocks of threads that split it.
+    fn blocks_of_threads(&self) -> u64 {
+        let lines = u64::from(if self.is_across { LINES_ACROSS } else { LINES_ALONG });
+        self.blocks() * self.lines.div_ceil(lines)
     }
 
     /// Parts along k: two for each number of every block.
@@ -73,7 +87,6 @@ impl Parts {
     /// How they are made of `operand`, whose lines are rows.
     fn call(&self, operand: &Operand<'_>, index: usize, workspace: u64, correction: f32) -> SplitCall {
         let Operand { row_stride, column_stride, .. } = *operand;
-        let lines = u64::from(if self.is_across { LINES_ACROSS } else { LINES_ALONG });
         SplitCall {
             from: operand.address(index),
             to: workspace + self.parts,
@@ -88,7 +101,7 @@ impl Parts {
             k: self.k as u32,
             is_across: self.is_across.into(),
             is_aligned: operand.layout().aligned.into(),
-            blocks: (self.blocks() * self.lines.div_ceil(lines)) as u32,
+            blocks: self.blocks_of_threads() as u32,
             correction,
         }
     }
@@ -155,12 +168,10 @@ impl Gemm {
         let [a_layout, a_scales] = a_parts.layouts(workspace, &operands.a, kernel.tile.m);
         let [b_layout, b_scales] = b_parts.layouts(workspace, &operands.b, kernel.tile.n);
         let [a_map, b_map, a_scales, b_scales] = [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
-        let [clear, split, multiply, otherwise] = [
-            self.loaded_kernel(&NOTHING_SUSPECT)?,
-            self.loaded_kernel(&SPLIT)?,
-            self.loaded_kernel(kernel)?,
-            self.loaded_kernel(&ieee::KERNEL)?,
-        ];
+        let ieee_blocks = ieee_shape.grid[0].min(2 * self.device().machine().multiprocessors);
+        let ieee_shape = gpu_kernels::LaunchShape { grid: [ieee_blocks, 1, 1], ..ieee_shape };
+        let [split, multiply, otherwise] =
+            [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?, self.loaded_kernel(&ieee::KERNEL)?];
         let suspect = Argument::U64(workspace);
         for index in 0..count {
             // B's lines are its columns.
@@ -169,8 +180,11 @@ impl Gemm {
             let of_splitting = launch_shape(calls[0].blocks + calls[1].blocks, THREADS);
             let mapper = Mapper { device: self.device(), kernel, operands, product, at_once: 1 };
             let output = mapper.output_if_mappable(index)?;
-            let call =
-                TensorCall { k: a_parts.along_k() as u32, ..product.tensor_call(manner, index, output.is_some()) };
+            let call = TensorCall {
+                k: a_parts.along_k() as u32,
+                flags: calls[0].blocks + calls[1].blocks,
+                ..product.tensor_call(manner, index, output.is_some())
+            };
             let c_map = output.unwrap_or(a_map);
             let maps = [&a_map, &b_map, &c_map, &a_scales, &b_scales].map(|map| Argument::Bytes(map));
             let arguments: Vec<_> = maps.into_iter().chain([Argument::Bytes(bytes_of(&call)), suspect]).collect();
@@ -186,7 +200,6 @@ impl Gemm {
             // buffers, C's apart from the others, and parts and scales, which are apart from each other in a workspace with room for
             // them. All outlive this call and, freed after what is enqueued, the launches.
             unsafe {
-                launcher.launch(&clear, &launch_shape(1, 1), &[suspect])?;
                 let [a_call, b_call] = [&calls[0], &calls[1]].map(|call| Argument::Bytes(bytes_of(call)));
                 launcher.launch(&split, &of_splitting, &[a_call, b_call, suspect])?;
                 launcher.launch(&multiply, &shape, &arguments)?;
@@ -211,7 +224,7 @@ mod tests {
         for sizes in [[1, 1, 1], [130, 77, 129], [512, 512, 64], [3, 5000, 1000]] {
             for (a_across, b_across) in [(false, false), (false, true), (true, false), (true, true)] {
                 let ([a, b], bytes) = Parts::of(sizes, a_across, b_across);
-                let mut end = 4;
+                let mut end = FLAGS + 4 * (a.blocks_of_threads() + b.blocks_of_threads());
                 for parts in [&a, &b] {
                     assert!(parts.parts >= end && parts.parts.is_multiple_of(16));
                     assert!(parts.scales >= parts.parts + 2 * parts.rows() * parts.pitch());

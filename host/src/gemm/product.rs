@@ -119,7 +119,7 @@ impl<'a> Product<'a> {
             let bytes = problems.map(|problem| {
                 let plan = self.gemm.plan_or(self.plan, &problem, self.computed_in());
                 let c_may_be_half = a.element != ElementType::F32;
-                self.gemm.workspace_bytes(&Manner::from(&plan), &problem, a.element, c_may_be_half)
+                self.gemm.workspace_bytes(&Manner::from(&plan), a, b, count, c_may_be_half)
             });
             bytes[0].max(bytes[1])
         };

@@ -38,8 +38,8 @@ const COSTS: [Cost; 7] = [
     Cost { columns: 64, pairs: 1, tile: 1.0, step: 0.76 },
 ];
 
-/// The launches of a product in parts besides the multiplication: of nothing suspect, of splitting, and of what mostly does nothing.
-const LAUNCHES_OF_PARTS: f64 = 5.5;
+/// The launches of a product in parts besides the multiplication: of splitting, and of what mostly does nothing.
+const LAUNCHES_OF_PARTS: f64 = 4.3;
 /// Splitting a number, in microseconds.
 const SPLITTING: f64 = 2.4e-6;
 
