@@ -20,6 +20,8 @@ pub enum Named {
     Kernel(&'static Kernel),
     /// A family of production kernels, one of which can copy the matrices, however they lie.
     Family(&'static Family),
+    /// The same of those for Hopper's tensor cores; what none can copy as it lies is packed.
+    OnTensorCores(&'static hopper_kernels::Family),
 }
 
 /// A name of no kernel.
@@ -42,9 +44,10 @@ pub fn names() -> Vec<&'static str> {
     KERNELS.iter().map(|kernel| kernel.name).collect()
 }
 
-/// The names of the families of production kernels, from the largest tile to the smallest.
+/// The names of the families of production kernels, from the largest tile to the smallest, those of f32 first.
 pub fn families() -> Vec<&'static str> {
-    FAMILIES.iter().map(|family| family.name).collect()
+    let on_tensor_cores = hopper_kernels::FAMILIES.iter().map(|family| family.name);
+    FAMILIES.iter().map(|family| family.name).chain(on_tensor_cores).collect()
 }
 
 /// Finds a kernel to multiply with.
@@ -58,7 +61,9 @@ pub fn by_name(name: &str) -> Result<Named, UnknownKernel> {
     let kernel =
         || KERNELS.iter().chain(production()).chain(hopper()).find(|kernel| kernel.name == name).map(Named::Kernel);
     let family = FAMILIES.iter().find(|family| family.name == name).map(Named::Family);
-    family.or_else(kernel).ok_or_else(|| UnknownKernel { name: name.to_owned() })
+    let on_tensor_cores =
+        || hopper_kernels::FAMILIES.iter().find(|family| family.name == name).map(Named::OnTensorCores);
+    family.or_else(on_tensor_cores).or_else(kernel).ok_or_else(|| UnknownKernel { name: name.to_owned() })
 }
 
 /// Finds a kernel to look into: one to multiply with, or the reader's own.
@@ -77,6 +82,7 @@ impl Named {
         match self {
             Named::Kernel(kernel) => kernel.name,
             Named::Family(family) => family.name,
+            Named::OnTensorCores(family) => family.name,
         }
     }
 
@@ -85,6 +91,7 @@ impl Named {
         match self {
             Named::Kernel(kernel) => kernel,
             Named::Family(family) => &family.kernels[0],
+            Named::OnTensorCores(family) => &family.kernels[0],
         }
     }
 
@@ -96,7 +103,7 @@ impl Named {
     pub fn for_layouts(self, a: Layout, b: Layout) -> Result<&'static Kernel, GemmError> {
         match self {
             Named::Kernel(kernel) => ensure_suits(kernel, a, b).map(|()| kernel),
-            Named::Family(_) => Ok(plan::suitable(self.any(), a, b)),
+            Named::Family(_) | Named::OnTensorCores(_) => Ok(plan::suitable(self.any(), a, b)),
         }
     }
 
@@ -132,6 +139,14 @@ impl Named {
 ///
 /// [`GemmError::Layout`], which names the one of its family that can.
 pub(crate) fn ensure_suits(kernel: &Kernel, a: Layout, b: Layout) -> Result<(), GemmError> {
+    if let Some(family) = hopper_kernels::family_of(kernel) {
+        let fitting = plan::suitable(&family.kernels[0], a, b);
+        let lies_so = [a.by_columns, b.by_columns] == by_columns(kernel);
+        return match lies_so || fitting.name == kernel.name {
+            true => Ok(()),
+            false => Err(GemmError::Layout { kernel: kernel.name, fitting: fitting.name, family: family.name }),
+        };
+    }
     match plan::family_of(kernel) {
         Some((family, _)) if !plan::suits(kernel, a, b) => {
             let fitting = plan::suitable(&family.kernels[0], a, b).name;

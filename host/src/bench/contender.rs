@@ -177,8 +177,9 @@ fn book(precision: Precision) -> Vec<Contender> {
 
 /// The families of production kernels.
 fn production(precision: Precision) -> Vec<Contender> {
-    let families = FAMILIES.iter().filter(|family| family.kernels[0].precision == precision);
-    families.map(|family| of_kernel(Named::Family(family))).collect()
+    let families = FAMILIES.iter().filter(|family| family.kernels[0].precision == precision).map(Named::Family);
+    let on_tensor_cores = hopper_kernels::FAMILIES.iter().filter(|family| family.precision == precision);
+    families.chain(on_tensor_cores.map(Named::OnTensorCores)).map(of_kernel).collect()
 }
 
 fn of_kernel(named: Named) -> Contender {
@@ -190,7 +191,8 @@ fn of_name(text: &str) -> Option<Contender> {
     let Some((name, numbers)) = text.split_once('/') else {
         return kernels::by_name_or_exercise(text).ok().map(of_kernel);
     };
-    let named = kernels::by_name(name).ok().filter(|named| plan::family_of(named.any()).is_some())?;
+    let is_production = |kernel| plan::family_of(kernel).is_some() || hopper_kernels::family_of(kernel).is_some();
+    let named = kernels::by_name(name).ok().filter(|named| is_production(named.any()))?;
     let numbers = numbers.split('/').map(|number| number.parse().ok().filter(|number| *number > 0));
     let (splits, group) = match numbers.collect::<Option<Vec<u32>>>()?[..] {
         [splits] => (splits, model::GROUP),
@@ -230,9 +232,8 @@ impl Hands<'_> {
                 let Ok(kernel) = named.for_layouts(a, b) else { return false };
                 let suits = match kernel.signature {
                     Signature::Plain => problem.is_plain() && !problem.half_c,
-                    Signature::Call => true,
+                    Signature::Call | Signature::MappedCall(_) | Signature::MappedParts(_) => true,
                     Signature::Mapped(_) => problem.batch == 1 && !problem.half_c && is_mappable(kernel, problem),
-                    Signature::MappedCall(_) | Signature::MappedParts(_) => is_mappable(kernel, problem),
                 };
                 suits && self.launches(kernel, problem)
             }

@@ -7,6 +7,10 @@ use host::report::{FamilyRow, KernelList, KernelRow};
 pub fn run() -> KernelList {
     KernelList {
         kernels: gpu_kernels::KERNELS.iter().map(KernelRow::new).collect(),
-        families: FAMILIES.iter().map(FamilyRow::new).collect(),
+        families: FAMILIES
+            .iter()
+            .map(FamilyRow::new)
+            .chain(hopper_kernels::FAMILIES.iter().map(FamilyRow::on_tensor_cores))
+            .collect(),
     }
 }

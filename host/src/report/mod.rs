@@ -83,6 +83,8 @@ impl KernelRow {
 pub struct FamilyRow {
     /// Its name.
     pub name: &'static str,
+    /// What it computes in.
+    pub precision: &'static str,
     /// Rows and columns of C that a block computes, and steps of the inner dimension between loads.
     pub tile: [u32; 3],
     /// Threads of a block.
@@ -93,6 +95,8 @@ pub struct FamilyRow {
     pub shared_bytes: u32,
     /// The compute capability it needs, such as "8.0".
     pub compute_capability: String,
+    /// Whether it runs on that capability only.
+    pub that_capability_only: bool,
     /// The names of its kernels.
     pub kernels: Vec<&'static str>,
 }
@@ -100,15 +104,26 @@ pub struct FamilyRow {
 impl FamilyRow {
     /// The facts of `family`.
     pub fn new(family: &Family) -> FamilyRow {
-        let any = KernelRow::new(&family.kernels[0]);
+        FamilyRow { slices: family.slices, ..FamilyRow::of(family.name, family.kernels) }
+    }
+
+    /// The facts of a family for Hopper's tensor cores.
+    pub fn on_tensor_cores(family: &hopper_kernels::Family) -> FamilyRow {
+        FamilyRow::of(family.name, family.kernels)
+    }
+
+    fn of(name: &'static str, kernels: &'static [Kernel]) -> FamilyRow {
+        let any = KernelRow::new(&kernels[0]);
         FamilyRow {
-            name: family.name,
+            name,
+            precision: any.precision,
             tile: any.tile,
-            threads: family.threads,
-            slices: family.slices,
-            shared_bytes: family.kernels.iter().map(Kernel::shared_bytes_per_block).max().unwrap_or(0),
+            threads: any.block.iter().product(),
+            slices: 1,
+            shared_bytes: kernels.iter().map(Kernel::shared_bytes_per_block).max().unwrap_or(0),
             compute_capability: any.compute_capability,
-            kernels: family.kernels.iter().map(|kernel| kernel.name).collect(),
+            that_capability_only: any.that_capability_only,
+            kernels: kernels.iter().map(|kernel| kernel.name).collect(),
         }
     }
 
@@ -153,6 +168,7 @@ impl Report for KernelList {
         let book = table::columns([headers].into_iter().chain(rows));
         let headers = [
             "production kernels",
+            "type",
             "tile m x n x k",
             "threads",
             "slices",
@@ -164,11 +180,12 @@ impl Report for KernelList {
         let rows = self.families.iter().map(|family| {
             vec![
                 family.name.to_owned(),
+                family.precision.to_owned(),
                 table::times(&family.tile),
                 family.threads.to_string(),
                 family.slices.to_string(),
                 family.shared_bytes.to_string(),
-                family.compute_capability.clone(),
+                format!("{}{}", family.compute_capability, if family.that_capability_only { " only" } else { "" }),
                 family.kernels_text(),
             ]
         });

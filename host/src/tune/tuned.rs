@@ -151,7 +151,7 @@ impl Tuned {
 pub fn kernel(name: &str) -> Option<&'static Kernel> {
     match kernels::by_name(name) {
         Ok(Named::Kernel(kernel)) => Some(kernel),
-        Ok(Named::Family(_)) | Err(_) => None,
+        Ok(Named::Family(_) | Named::OnTensorCores(_)) | Err(_) => None,
     }
 }
 
