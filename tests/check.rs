@@ -32,7 +32,9 @@ fn problems(names: &[&str]) -> String {
     for kernel in report["kernels"].as_array().unwrap() {
         let name = &kernel["kernel"];
         let splits: Vec<_> = kernel["cases"].as_array().unwrap().iter().map(|case| case["splits"].clone()).collect();
-        assert_eq!(splits, [1, 1, 2], "{name}");
+        // K of factors in parts isn't split.
+        let in_parts = name.as_str().is_some_and(|name| name.contains("fp32-tc"));
+        assert_eq!(splits, if in_parts { &[1, 1][..] } else { &[1, 1, 2] }, "{name}");
         if kernel["verification"]["wrong"] != 0 {
             found += &format!("{name}: wrong product {}\n", kernel["verification"]);
         }

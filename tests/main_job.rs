@@ -66,7 +66,8 @@ fn list_names_every_kernel_and_what_it_needs() {
     let families: Vec<_> = list["families"].as_array().unwrap().iter().map(|family| family["name"].clone()).collect();
     assert_eq!(families, host::kernels::families());
     for family in list["families"].as_array().unwrap() {
-        assert_eq!(family["kernels"].as_array().unwrap().len(), 7);
+        let kernels = family["kernels"].as_array().unwrap().len();
+        assert!(kernels >= 2 && (kernels == 7) == (family["precision"] == "f32"), "{family}");
     }
 }
 

@@ -177,7 +177,7 @@ pub fn sources() -> &'static [(&'static str, &'static str)] {
     const PRODUCTION: &[(&str, &str)] =
         &of_crate!["production" "pipelined" "operand" "output" "pack" "block_order" "reduce" "entries"];
     const HOPPER: &[(&str, &str)] =
-        &of_crate!["hopper" "pipelined" "parts" "turned" "pack" "output" "split" "ieee" "entries"];
+        &of_crate!["hopper" "pipelined" "parts" "turned" "pack" "reduce" "output" "split" "ieee" "entries"];
     static ALL: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| [gpu_kernels::SOURCES, PRODUCTION, HOPPER].concat());
     &ALL
 }

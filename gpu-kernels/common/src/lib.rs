@@ -3,7 +3,8 @@
 //! ([`call`]), and instructions for which cuda_std has no function: asynchronous [`copies`], [`barriers`] in two
 //! halves, [`tensor_cores`], [`vectors`] at addresses that are plain numbers, the types of [`elements`], the order of
 //! [`grids`], and a thread's [`position`]; for Hopper alone whole tiles ([`tensor_maps`]), [`warpgroups`] and [`clusters`]. What a kernel
-//! that copies whole tiles says of its matrices is in [`operands`]; [`pack`] is for matrices that it can't copy.
+//! that copies whole tiles says of its matrices is in [`operands`]; [`pack`] is for matrices that it can't copy, and
+//! [`reduce`] adds up what splits of K have left.
 //!
 //! The book (`gpu-kernels`) and the production kernels (`gpu-kernels/production`) are built apart from each other, so
 //! that an edited lesson doesn't compile the production kernels again. What both need is here.
@@ -29,6 +30,7 @@ pub mod launch;
 pub mod operands;
 pub mod pack;
 pub mod position;
+pub mod reduce;
 pub mod tensor_cores;
 pub mod tensor_maps;
 pub mod vectors;

@@ -18,6 +18,7 @@ pub mod output;
 pub mod pack;
 pub mod parts;
 pub mod pipelined;
+pub mod reduce;
 pub mod shape;
 pub mod split;
 pub mod turned;

@@ -90,11 +90,11 @@ pub unsafe fn store<S: Shape>(
     // Only factors of 16 bits can have such a C.
     let is_half = S::Output::BYTES == 2 && call.c_is_half != 0;
     if is_half && is_copied {
-        store_boxes::<S, S::Output>(sums, call, place, (staging, multiplier), |buffer, column| {
+        store_boxes::<S, S::Output>(sums, call, place, (staging, multiplier), true, |buffer, column| {
             copy_box(map, buffer, first, column, place)
         });
     } else {
-        store_boxes::<S, F32>(sums, call, place, (staging, multiplier), |buffer, column| {
+        store_boxes::<S, F32>(sums, call, place, (staging, multiplier), is_copied, |buffer, column| {
             if is_copied {
                 copy_box(map, buffer, first, column, place);
             } else {
@@ -111,6 +111,7 @@ unsafe fn store_boxes<S: Shape, O: Output>(
     call: &TensorCall,
     place: Place,
     (staging, multiplier): (u32, u32),
+    is_copied: bool,
     store: impl Fn(u32, u32),
 ) {
     for part in 0..sums.len() / O::SUMS {
@@ -118,7 +119,10 @@ unsafe fn store_boxes<S: Shape, O: Output>(
         // Each box multiplies for itself: all products at once would need as many registers again as the sums.
         let alpha = f32::from_bits(anew(call.alpha.to_bits()));
         O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], alpha);
-        tensor_maps::show_to_copies();
+        // The fence waits for stores to global memory too.
+        if is_copied {
+            tensor_maps::show_to_copies();
+        }
         warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
         store(buffer, 128 / O::BYTES * part as u32);
     }

@@ -99,7 +99,10 @@ pub fn cases(named: Named) -> Vec<Case> {
         let of = |shape| Case::new(kernel, next_sizes(kernel, shape));
         let whole = of([2 * m, 2 * n, deep]);
         let with_edges = Case { beta, ..of([edges[0], edges[1], deep + 5]) };
-        return [whole, with_edges].into_iter().filter(|case| case.blocks() > 0).collect();
+        // Two parts, the second of which is shorter.
+        let in_parts =
+            matches!(kernel.signature, Signature::MappedCall(_)).then(|| Case { splits: 2, ..of([m, n, 3 * k]) });
+        return [whole, with_edges].into_iter().chain(in_parts).filter(|case| case.blocks() > 0).collect();
     };
     let fours = |size: usize| size.next_multiple_of(4);
     // Vectors need rows at multiples of 16 bytes; of a family, odd sizes show the kernel for words.

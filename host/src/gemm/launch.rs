@@ -12,7 +12,7 @@
 use std::{ops::Range, ptr, slice};
 
 use gpu_kernels::{
-    Kernel, LaunchShape, Signature,
+    Architecture, Kernel, LaunchShape, Signature,
     launch::{ElementType, MAX_GRID_X, MAX_GRID_YZ},
 };
 use hopper_kernels::split::SplitCall;
@@ -495,10 +495,14 @@ impl Gemm {
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
         let Multiplication { m, n, k, count, c, .. } = *product;
-        let kernel = match c.element {
-            ElementType::F32 => &reduce::KERNEL,
-            ElementType::Bf16 => &reduce::TO_BF16,
-            ElementType::F16 => &reduce::TO_F16,
+        let on_hopper = Architecture::Compute90a.runs_on(self.device().machine().compute_capability);
+        let kernel = match (c.element, on_hopper) {
+            (ElementType::F32, false) => &reduce::KERNEL,
+            (ElementType::Bf16, false) => &reduce::TO_BF16,
+            (ElementType::F16, false) => &reduce::TO_F16,
+            (ElementType::F32, true) => &hopper_kernels::reduce::KERNEL,
+            (ElementType::Bf16, true) => &hopper_kernels::reduce::TO_BF16,
+            (ElementType::F16, true) => &hopper_kernels::reduce::TO_F16,
         };
         let shape = reduce::launch_shape(m, n, splits).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let shape = LaunchShape { grid: [shape.grid[0], 1, count as u32], ..shape };
