@@ -89,43 +89,65 @@ pub unsafe fn store<S: Shape>(
     let is_copied = call.c_is_mapped != 0 && call.beta == 0.0;
     // Only factors of 16 bits can have such a C.
     let is_half = S::Output::BYTES == 2 && call.c_is_half != 0;
-    if is_half && is_copied {
-        store_boxes::<S, S::Output>(sums, call, place, (staging, multiplier), true, |buffer, column| {
-            copy_box(map, buffer, first, column, place)
-        });
+    if !is_copied {
+        store_by_threads::<S>(sums, call, place, first, (staging, multiplier));
+    } else if is_half {
+        copy_boxes::<S, S::Output>(sums, map, call, place, first, (staging, multiplier));
     } else {
-        store_boxes::<S, F32>(sums, call, place, (staging, multiplier), is_copied, |buffer, column| {
-            if is_copied {
-                copy_box(map, buffer, first, column, place);
-            } else {
-                store_box::<S::Output>(buffer, call, first, column, place);
-            }
-        });
+        copy_boxes::<S, F32>(sums, map, call, place, first, (staging, multiplier));
     }
 }
 
-/// Fills box after box and has each stored: from a column of the tile on.
+/// Fills box after box and starts its copy.
 #[inline(always)]
-unsafe fn store_boxes<S: Shape, O: Output>(
+unsafe fn copy_boxes<S: Shape, O: Output>(
+    sums: &[f32],
+    map: u64,
+    call: &TensorCall,
+    place: Place,
+    first: [u32; 3],
+    (staging, multiplier): (u32, u32),
+) {
+    for part in 0..sums.len() / O::SUMS {
+        let buffer = begin::<S>(place, staging, part as u32, multiplier);
+        fill::<O>(buffer, place, sums, part, call);
+        tensor_maps::show_to_copies();
+        warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
+        copy_box(map, buffer, first, 128 / O::BYTES * part as u32, place);
+    }
+}
+
+/// Fills box after box and lets all threads store it.
+#[inline(always)]
+unsafe fn store_by_threads<S: Shape>(
     sums: &[f32],
     call: &TensorCall,
     place: Place,
+    first: [u32; 3],
     (staging, multiplier): (u32, u32),
-    is_copied: bool,
-    store: impl Fn(u32, u32),
 ) {
-    for part in 0..sums.len() / O::SUMS {
+    let parts = sums.len() / F32::SUMS;
+    // The compiler mustn't unroll this loop: instructions that are executed once a tile take as long to come as to execute.
+    let mut part = anew(0);
+    while part < parts as u32 {
         let buffer = begin::<S>(place, staging, part, multiplier);
-        // Each box multiplies for itself: all products at once would need as many registers again as the sums.
-        let alpha = f32::from_bits(anew(call.alpha.to_bits()));
-        O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], alpha);
-        // The fence waits for stores to global memory too.
-        if is_copied {
-            tensor_maps::show_to_copies();
+        for this in 0..parts {
+            if part == this as u32 {
+                fill::<F32>(buffer, place, sums, this, call);
+            }
         }
         warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
-        store(buffer, 128 / O::BYTES * part as u32);
+        store_box::<S::Output>(buffer, call, first, 32 * part, place);
+        part += 1;
     }
+}
+
+/// Fills a box with its part of the sums.
+#[inline(always)]
+unsafe fn fill<O: Output>(buffer: u32, place: Place, sums: &[f32], part: usize, call: &TensorCall) {
+    // Each box multiplies for itself: all products at once would need as many registers again as the sums.
+    let alpha = f32::from_bits(anew(call.alpha.to_bits()));
+    O::fill(buffer, place, &sums[part * O::SUMS..(part + 1) * O::SUMS], alpha);
 }
 
 /// Where a thread's sums are among a warpgroup's 64 rows.
@@ -148,7 +170,7 @@ impl Place {
 
 /// Waits until the box that the last but one store has read may be written again; gives its address.
 #[inline(always)]
-unsafe fn begin<S: Shape>(place: Place, staging: u32, part: usize, multiplier: u32) -> u32 {
+unsafe fn begin<S: Shape>(place: Place, staging: u32, part: u32, multiplier: u32) -> u32 {
     if place.thread == 0 {
         if S::BOXES == 1 {
             tensor_maps::wait_for_reads::<0>();
@@ -157,7 +179,7 @@ unsafe fn begin<S: Shape>(place: Place, staging: u32, part: usize, multiplier: u
         }
     }
     warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
-    staging + (part % S::BOXES * BOX) as u32
+    staging + part % S::BOXES as u32 * BOX as u32
 }
 
 /// Starts the copy of a box to C.
@@ -185,37 +207,53 @@ pub(crate) unsafe fn store_box<E: Element>(
     if column >= call.n {
         return;
     }
-    let mut at = thread / 32 * 16;
+    let at = thread / 32 * 16;
     let end = (at + 16).min(call.m.saturating_sub(row));
-    let element = product as u64 * call.c_batch + column as u64;
-    while at < end {
-        // Four rows at a time, so that their loads are on their way together.
-        let mut values = [0.0f32; 4];
-        for i in 0..4 {
-            let row = at + i as u32;
-            values[i] = vectors::load_shared_word(buffer + row * 128 + ((lane / 4) ^ (row % 8)) * 16 + lane % 4 * 4);
-        }
-        for i in 0..4 {
-            if at + (i as u32) < end {
-                let element = element + (row + at + i as u32) as u64 * call.c_row;
-                if E::BYTES == 2 && call.c_is_half != 0 {
-                    store_element::<E>(call.c + 2 * element, values[i], call.beta);
-                } else {
-                    store_element::<F32>(call.c + 4 * element, values[i], call.beta);
-                }
-            }
-        }
-        at += 4;
+    let element = product as u64 * call.c_batch + (row + at) as u64 * call.c_row + column as u64;
+    let rows = Rows { buffer, lane, at, end };
+    // Asked once, not for every row.
+    match (E::BYTES == 2 && call.c_is_half != 0, call.beta == 0.0) {
+        (false, true) => rows.store::<F32, false>(call, element),
+        (false, false) => rows.store::<F32, true>(call, element),
+        (true, true) => rows.store::<E, false>(call, element),
+        (true, false) => rows.store::<E, true>(call, element),
     }
 }
 
-/// Stores an element, to which `beta` times what is there is added, unless `beta` is 0.
-#[inline(always)]
-unsafe fn store_element<E: Element>(to: u64, mut value: f32, beta: f32) {
-    if beta != 0.0 {
-        value = E::load_global(to).mul_add(beta, value);
+/// A lane's rows of a box of f32.
+#[derive(Clone, Copy)]
+struct Rows {
+    buffer: u32,
+    lane: u32,
+    at: u32,
+    end: u32,
+}
+
+impl Rows {
+    /// Stores them, the first at an element of C, to which, with `ADDS`, beta times what is there is added.
+    #[inline(always)]
+    unsafe fn store<E: Element, const ADDS: bool>(self, call: &TensorCall, element: u64) {
+        let Rows { buffer, lane, mut at, end } = self;
+        let step = E::BYTES as u64 * call.c_row;
+        let mut to = call.c + E::BYTES as u64 * element;
+        while at < end {
+            // Four rows at a time, so that their loads are on their way together.
+            let mut values = [0.0f32; 4];
+            for i in 0..4 {
+                let row = at + i as u32;
+                values[i] =
+                    vectors::load_shared_word(buffer + row * 128 + ((lane / 4) ^ (row % 8)) * 16 + lane % 4 * 4);
+            }
+            for i in 0..4 {
+                if at + (i as u32) < end {
+                    let value = if ADDS { E::load_global(to).mul_add(call.beta, values[i]) } else { values[i] };
+                    E::store_global(to, value);
+                }
+                to += step;
+            }
+            at += 4;
+        }
     }
-    E::store_global(to, value);
 }
 
 #[inline(always)]
