@@ -284,6 +284,14 @@ fn check_with<T: Factor, U: Factor>(
     if let Some(plan) = plan {
         product = product.with_plan(plan);
     }
+    // A sum that nobody writes shows in the product. (compute-sanitizer's initcheck can't tell: it doesn't see what copies of boxes write to global
+    // memory, and has to find the workspace written before.)
+    let workspace = product.workspace_bytes().map_or(0, |bytes| bytes as usize / size_of::<f32>());
+    let mut workspace = device.upload(&vec![f32::NAN; workspace]).unwrap();
+    // Of a batch that only C is, nobody knows before.
+    if batch == Batch::None || shared != [true, true] {
+        product = product.workspace(&mut workspace);
+    }
     let kernel = product.plan().ok().map(|plan| plan.kernel);
     let enqueued = match batch {
         Batch::None => product.enqueue_into(c.matrix_mut(&mut c_buffer)),

@@ -105,7 +105,8 @@ impl<'a> Product<'a> {
         Ok(self.gemm.plan_or(self.plan, &problem, self.computed_in()))
     }
 
-    /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns; often none.
+    /// The bytes of workspace that it needs, whether C's rows are contiguous or its columns, and whatever its elements; often none. If neither A nor B is
+    /// a batch, it's what one product needs: a C of several needs as many times as much.
     ///
     /// # Errors
     ///
