@@ -59,7 +59,10 @@
 //!
 //! ## Measured
 //!
-//! Not yet.
+//! On an H200 606 TFLOP/s at N = 2048, 678 at N = 4096, 691 at N = 8192 and 679 at N = 16384: 99 %, 102 %, 104 % and 103 % of
+//! cuBLAS in the same run, [`producer`](crate::producer) 94 %, 93 %, 100 % and 80 %. The order of the tiles counts most where
+//! matrices are large, the stores beside the next tile's products where they aren't. From here on power is the limit: the clock is at 1.2
+//! to 1.8 GHz instead of 1.98. At N = 1024 there are still 32 tiles: 153, 46 %; the production kernels have narrower tiles for that.
 
 use crate::block_order::tile;
 use crate::launch::{Kernel, LaunchShape, Signature};

@@ -53,7 +53,9 @@
 //!
 //! ## Measured
 //!
-//! Not yet.
+//! On an H200 577 TFLOP/s at N = 2048, 623 at N = 4096 and 666 at N = 8192: 94 %, 93 % and 100 % of cuBLAS in the same run, and
+//! 1.6 to 1.7 times [`tensor_maps`](crate::tensor_maps). At N = 16384 it falls to 530, 80 %: blocks come in the order of the grid, and
+//! what they read no longer fits into the second-level cache. At N = 1024, with 32 tiles for 132 multiprocessors, it's 149, 45 %.
 
 use core::marker::PhantomData;
 

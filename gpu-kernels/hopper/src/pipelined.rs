@@ -243,7 +243,7 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             // The first time round, every stage is empty: of a barrier without a phase the one before counts as complete.
             barriers::sleep(ring.empty(turn.stage), turn.parity ^ 1);
             let full = ring.full(turn.stage);
-            if S::PARTS && k % (2 * BLOCK) == 0 {
+            if S::PARTS && k.is_multiple_of(2 * BLOCK) {
                 barriers::arrive_and_expect(full, (S::STAGE + S::SCALES) as u32);
                 let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
                 tensor_maps::load(scales, maps.a_scales, [place.row, along, place.product], full);

@@ -88,7 +88,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
     };
     let leave = |turn: Turn| {
         warp::sync_warp(!0);
-        if thread % 32 == 0 {
+        if thread.is_multiple_of(32) {
             barriers::arrive(ring.empty(turn.stage));
         }
     };
