@@ -72,7 +72,7 @@ pub fn order(kernel: &Kernel, splits: u32, k: usize) -> Order {
         None if matches!(kernel.precision, Precision::Bf16 | Precision::F16 | Precision::Tf32) => Order::TensorCores,
         // Sums of up to 128 by tensor cores, which cut off what counts as two roundings, and then of those; or, where parts aren't
         // enough, of up to 512 by multiply-adds.
-        None if kernel.precision == Precision::F32Parts => Order::Parts(64 + k.min(512) + k.div_ceil(64)),
+        None if kernel.precision == Precision::F32Parts => Order::OfParts(64 + k.min(512) + k.div_ceil(64)),
         None if along_k => Order::Ascending,
         None => Order::Any,
         Some((family, _)) if family.slices == 1 && splits <= 1 && k <= family.longest_sum as usize => Order::Ascending,

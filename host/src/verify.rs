@@ -168,6 +168,9 @@ pub enum Order {
     TensorCores,
     /// In parts which are then added up, in whatever order, so that each product goes through this many additions at most.
     Parts(usize),
+    /// By tensor cores from factors that are in parts themselves: as [`Parts`](Order::Parts), but that each product is as if it went through eight
+    /// additions at least. (What a factor's two parts of 11 bits don't hold is two units of u of each, and the smallest product of parts is left out.)
+    OfParts(usize),
     /// Any other.
     Any,
 }
@@ -211,6 +214,7 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
     let growth = (losses * k as f64 * UNIT_ROUNDOFF).exp();
     let additions = match order {
         Order::Parts(additions) => additions.min(k) as f64,
+        Order::OfParts(additions) => additions.min(k).max(8) as f64,
         Order::Ascending | Order::TensorCores | Order::Any => k as f64,
     };
 
@@ -248,10 +252,12 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
                             }
                         }
                     }
-                    Order::Parts(_) | Order::Any => elements.for_each(|((sum, magnitude), b_element)| {
-                        *sum += a_element * b_element;
-                        *magnitude += additions * (a_element * b_element).abs();
-                    }),
+                    Order::Parts(_) | Order::OfParts(_) | Order::Any => {
+                        elements.for_each(|((sum, magnitude), b_element)| {
+                            *sum += a_element * b_element;
+                            *magnitude += additions * (a_element * b_element).abs();
+                        })
+                    }
                 }
             }
         }
@@ -268,7 +274,7 @@ pub fn reference_in(order: Order, a: ArrayView2<f32>, b: ArrayView2<f32>) -> Ref
             };
         }
     });
-    let parts = matches!(order, Order::Parts(_) | Order::Any).then_some(additions.max(1.0));
+    let parts = matches!(order, Order::Parts(_) | Order::OfParts(_) | Order::Any).then_some(additions.max(1.0));
     Reference { product, tolerance, parts }
 }
 

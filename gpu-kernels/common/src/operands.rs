@@ -37,7 +37,8 @@ pub struct MappedOperand {
 /// How a kernel writes C, whose rows are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MappedOutput {
-    /// It gets a pointer to the first element, and rows follow each other without gaps.
+    /// It gets a pointer to the first element, and rows follow each other without gaps. It stores pairs of neighbours, so that there's an even number of
+    /// columns.
     Pointer,
     /// It gets a tensor map, and copies boxes of shared memory to C. One of
     /// [`Signature::MappedCall`](crate::launch::Signature::MappedCall) can do without, where C can't have a map. Boxes are said for elements of f32, and

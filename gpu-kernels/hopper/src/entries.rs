@@ -262,18 +262,18 @@ families! {
 
     /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
     Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0;
-        tensor_128x256_tf32_kv: false true,
-        tensor_128x256_tf32_kk: false false,;
+        tensor_128x256_tf32_kk: false false,
+        tensor_128x256_tf32_kv: false true,;
 
     /// For fewer tiles.
     Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0;
-        tensor_128x128_tf32_kv: false true,
-        tensor_128x128_tf32_kk: false false,;
+        tensor_128x128_tf32_kk: false false,
+        tensor_128x128_tf32_kv: false true,;
 
     /// For the smallest products.
     Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0;
-        tensor_128x64_tf32_kv: false true,
-        tensor_128x64_tf32_kk: false false,;
+        tensor_128x64_tf32_kk: false false,
+        tensor_128x64_tf32_kv: false true,;
 
     /// As wide as two sets of sums allow.
     PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1;

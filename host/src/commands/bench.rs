@@ -176,8 +176,8 @@ fn count(
     })?;
     ensure!(
         !counted.is_empty(),
-        "nobody can be counted: on the simulator there are no batches, kernels of the book take no transposes, and some \
-         kernels take multiples of their tile only; choose other --kernels or --shapes"
+        "nobody can be counted: on the simulator there are no batches, kernels of the book take no transposes and no C of 16 bits, \
+         and some kernels take multiples of their tile only; choose other --kernels or --shapes, or leave out --half-c"
     );
     let machine = BenchMachine {
         half_c: arguments.half_c,

@@ -218,6 +218,17 @@ pub enum GemmError {
         /// "rows" or "columns".
         contiguous: &'static str,
     },
+    /// A C with an odd number of columns, for a kernel that stores pairs.
+    #[error(
+        "the kernel '{kernel}' stores two neighbouring elements of C at a time and takes an even number of columns, and C has {columns}; \
+         take other sizes, or another kernel"
+    )]
+    OddColumns {
+        /// The kernel.
+        kernel: &'static str,
+        /// Columns of C.
+        columns: usize,
+    },
     /// A matrix whose lines aren't made of whole panels.
     #[error(
         "the kernel '{kernel}' copies matrix {matrix} in panels: it takes lines of a multiple of {width} elements, and these have \

@@ -24,7 +24,13 @@ use kernel_common::{
 };
 use production_kernels::reduce;
 
-use super::{Gemm, GemmError, Operand, mapped::Mapper, matrix::Place, packing::Packing, parts};
+use super::{
+    Gemm, GemmError, Operand,
+    mapped::{Mapper, ensure_pairs},
+    matrix::Place,
+    packing::Packing,
+    parts,
+};
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
     plan::{Plan, Problem},
@@ -536,6 +542,7 @@ impl Gemm {
         if c.element != ElementType::F32 {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
+        ensure_pairs(kernel, n)?;
         let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
         let [x, y, z] = shape.grid;
         let x = operands.map_or(x, |operands| self.blocks(operands, x.into()) as u32);

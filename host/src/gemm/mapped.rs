@@ -108,7 +108,21 @@ pub fn ensure_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Result<(), GemmEr
     check("B", k, n, factors, &operands.b)?;
     match needed_output(&kernel.signature) {
         Some(copied) => check("C", m, n, ElementType::F32, copied),
-        None => Ok(()),
+        None => ensure_pairs(kernel, n),
+    }
+}
+
+/// Whether a kernel that stores C by its address can, if C has so many columns: it stores pairs.
+///
+/// # Errors
+///
+/// [`GemmError::OddColumns`] if not.
+pub(super) fn ensure_pairs(kernel: &Kernel, columns: usize) -> Result<(), GemmError> {
+    match kernel.signature {
+        Signature::Mapped(MappedOperands { c: MappedOutput::Pointer, .. }) if !columns.is_multiple_of(2) => {
+            Err(GemmError::OddColumns { kernel: kernel.name, columns })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct ProductReport {
     pub k: usize,
     /// The type in which the kernel takes A's and B's elements, such as "f32"; sums and C are f32.
     pub factors: &'static str,
+    /// What it is computed in: the kernel's precision.
+    pub precision: &'static str,
     /// The device that ran it.
     pub device: DeviceInfo,
     /// Whether the device is the simulator, whose times are not GPU times.
@@ -98,6 +100,7 @@ impl ProductReport {
             n,
             k,
             factors: kernel.precision.factors().name(),
+            precision: kernel.precision.name(),
             device: device.clone(),
             simulated: device.kind == DeviceKind::Simulator,
             formula: Formula::default(),
@@ -135,9 +138,11 @@ impl ProductReport {
         };
         let (a, b) = (operand("A", transpose_a, m, k), operand("B", transpose_b, k, n));
         let added = if beta == 0.0 { String::new() } else { format!(" + {}C", factor(beta)) };
-        let types = match self.factors {
-            "f32" => "f32".into(),
-            factors => format!("factors of {factors}, sums of f32"),
+        let types = match (self.factors, self.precision) {
+            ("f32", "f32") => "f32".into(),
+            ("f32", "tf32") => "factors of f32 rounded to tf32, sums of f32".into(),
+            ("f32", precision) => format!("f32 by {precision}"),
+            (factors, _) => format!("factors of {factors}, sums of f32"),
         };
         format!("C ({m} x {n}) = {}{a} {b}{added}, {types}", factor(alpha))
     }
