@@ -328,8 +328,8 @@ impl Cublas {
     }
 
     /// Starts C = alpha A B + beta C for matrices, or batches of them at equal distances, in the memory of its device, and
-    /// returns without waiting for it. Factors of f32 may be rounded to tf32 if that is the precision, and have to be of f32, as exact as it is,
-    /// if it's another; else the precision says nothing.
+    /// returns without waiting for it. Of factors of f32 the precision says whether they may be rounded to tf32, which they are in no other; the
+    /// arithmetic of others follows from their elements.
     ///
     /// # Errors
     ///

@@ -141,8 +141,7 @@ impl Named {
 pub(crate) fn ensure_suits(kernel: &Kernel, a: Layout, b: Layout) -> Result<(), GemmError> {
     if let Some(family) = hopper_kernels::family_of(kernel) {
         let fitting = plan::suitable(&family.kernels[0], a, b);
-        let lies_so = [a.by_columns, b.by_columns] == by_columns(kernel);
-        return match lies_so || fitting.name == kernel.name {
+        return match fitting.name == kernel.name {
             true => Ok(()),
             false => Err(GemmError::Layout { kernel: kernel.name, fitting: fitting.name, family: family.name }),
         };

@@ -14,13 +14,6 @@ pub trait Element {
     /// `address` must be that of an element.
     unsafe fn load_global(address: u64) -> f32;
 
-    /// Loads an element from this block's shared memory.
-    ///
-    /// # Safety
-    ///
-    /// `address` must be that of an element.
-    unsafe fn load_shared(address: u32) -> f32;
-
     /// Stores the nearest element, halfway to even, to global memory.
     ///
     /// # Safety
@@ -48,11 +41,6 @@ impl Element for F32 {
     }
 
     #[inline(always)]
-    unsafe fn load_shared(address: u32) -> f32 {
-        vectors::load_shared_word(address)
-    }
-
-    #[inline(always)]
     unsafe fn store_global(address: u64, value: f32) {
         vectors::store_global_word(address, value);
     }
@@ -68,18 +56,13 @@ pub trait Half: Element {
 }
 
 macro_rules! halves {
-    ($type:ident, $round:literal) => {
+    ($type:ident, $round:literal, $widen:ident) => {
         impl Element for $type {
             const BYTES: u32 = 2;
 
             #[inline(always)]
             unsafe fn load_global(address: u64) -> f32 {
                 Self::widen(vectors::load_global_half(address))
-            }
-
-            #[inline(always)]
-            unsafe fn load_shared(address: u32) -> f32 {
-                Self::widen(vectors::load_shared_half(address))
             }
 
             #[inline(always)]
@@ -108,34 +91,30 @@ macro_rules! halves {
 
             #[inline(always)]
             fn widen(half: u16) -> f32 {
-                Self::number(half)
+                $widen(half)
             }
         }
     };
 }
 
-halves!(Bf16, "cvt.rn.bf16x2.f32");
-halves!(F16, "cvt.rn.f16x2.f32");
+halves!(Bf16, "cvt.rn.bf16x2.f32", widen_bf16);
+halves!(F16, "cvt.rn.f16x2.f32", widen_f16);
 
-impl Bf16 {
-    #[inline(always)]
-    fn number(half: u16) -> f32 {
-        f32::from_bits((half as u32) << 16)
-    }
+#[inline(always)]
+fn widen_bf16(half: u16) -> f32 {
+    f32::from_bits((half as u32) << 16)
 }
 
-impl F16 {
-    #[inline(always)]
-    fn number(half: u16) -> f32 {
-        #[allow(unused_mut)]
-        let mut wide = 0.0f32;
-        // SAFETY: it computes a number from a number.
-        #[cfg(target_arch = "nvptx64")]
-        unsafe {
-            core::arch::asm!("cvt.f32.f16 {}, {};", out(reg32) wide, in(reg16) half, options(pure, nomem, nostack))
-        };
-        #[cfg(not(target_arch = "nvptx64"))]
-        let _ = half;
-        wide
-    }
+#[inline(always)]
+fn widen_f16(half: u16) -> f32 {
+    #[allow(unused_mut)]
+    let mut wide = 0.0f32;
+    // SAFETY: it computes a number from a number.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("cvt.f32.f16 {}, {};", out(reg32) wide, in(reg16) half, options(pure, nomem, nostack))
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = half;
+    wide
 }

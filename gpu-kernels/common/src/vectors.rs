@@ -246,22 +246,6 @@ pub unsafe fn store_global_half(address: u64, x: u16) {
     let _ = (address, x);
 }
 
-/// Loads 2 bytes from this block's shared memory.
-///
-/// # Safety
-///
-/// `address` must be a multiple of 2 in shared memory, with 2 readable bytes.
-#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
-pub unsafe fn load_shared_half(address: u32) -> u16 {
-    #[allow(unused_mut)]
-    let mut x = 0;
-    #[cfg(target_arch = "nvptx64")]
-    core::arch::asm!("ld.shared.u16 {}, [{}];", out(reg16) x, in(reg32) address, options(nostack));
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = address;
-    x
-}
-
 /// Stores 8 bytes to global memory.
 ///
 /// # Safety

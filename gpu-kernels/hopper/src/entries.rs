@@ -152,12 +152,11 @@ macro_rules! families {
                     pairs: $pairs,
                     kernels: &[$($entry::KERNEL),+],
                 };
-                const TILE: Tile = Self::tile(false, false);
+                const TILE: Tile = Self::tile(false);
 
-                /// The tile of the kernel for such factors.
-                const fn tile(a_across: bool, b_across: bool) -> Tile {
+                /// The tile of the kernel for such a B.
+                const fn tile(b_across: bool) -> Tile {
                     let (is_turned, columns) = (b_across && <$product as Product>::ELEMENT == 4, <$product as Product>::COLUMNS as u32);
-                    let _ = a_across;
                     let side = SIDE as u32;
                     Tile {
                         m: if is_turned { columns } else { side },
@@ -167,7 +166,7 @@ macro_rules! families {
                 }
 
                 const fn kernel(name: &'static str, a_across: bool, b_across: bool, launch_shape: fn(usize, usize, usize) -> Option<LaunchShape>) -> Kernel {
-                    let tile = Self::tile(a_across, b_across);
+                    let tile = Self::tile(b_across);
                     Kernel {
                         name,
                         title: concat!("production, tensor cores of Hopper: a tile of ", $name),
@@ -204,7 +203,7 @@ macro_rules! families {
 
                     /// What the host needs to know to launch it.
                     pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
-                        let tile = $family::tile($a_across, $b_across);
+                        let tile = $family::tile($b_across);
                         LaunchShape::flat(m, n, tile, [THREADS as u32, 1, 1], <Own as Shape>::SHARED_BYTES as u32)
                     });
                 }

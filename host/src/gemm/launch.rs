@@ -196,13 +196,12 @@ impl<'a> Multiplication<'a> {
         }
     }
 
-    /// The same product of a batch from matrix `first` on, `count` of them, into the sums of `splits` splits each, in a workspace.
-    pub(super) fn to_sums(self, workspace: u64, splits: u32, first: usize, count: usize) -> Multiplication<'a> {
-        let Multiplication { m, n, a, b, c, .. } = self;
+    /// The same product into the sums of `splits` splits each, in a workspace.
+    fn to_sums(self, workspace: u64, splits: u32) -> Multiplication<'a> {
+        let Multiplication { m, n, c, count, .. } = self;
         let place = Place::Strided { address: workspace, stride: m * n, count: splits as usize * count };
         let c = Operand { row_stride: n, column_stride: 1, place, element: ElementType::F32, ..c };
-        let [a, b] = [a, b].map(|operand| operand.without_first(first));
-        Multiplication { alpha: 1.0, beta: 0.0, a, b, c, count, ..self }
+        Multiplication { alpha: 1.0, beta: 0.0, c, ..self }
     }
 
     /// What decides which kernel suits it.
@@ -471,7 +470,7 @@ impl Gemm {
             return self.launch_sum(product, 0, workspace, launcher);
         }
         let through_sums = product.c.element != ElementType::F32;
-        let own = if through_sums { product.to_sums(workspace, 1, 0, count) } else { *product };
+        let own = if through_sums { product.to_sums(workspace, 1) } else { *product };
         let call = Call {
             k_per_split,
             group: group(kernel, plan.group, m),
@@ -618,7 +617,7 @@ impl Gemm {
                 LaunchShape { grid: [self.blocks(operands, tiles) as u32, shape.grid[1], shape.grid[2]], ..shape };
             let [a, b, c] = [a, b, c].map(|operand| operand.without_first(batch.start));
             let whole = Multiplication { a, b, c, count: batch.len(), ..*product };
-            let own = if splits > 1 { whole.to_sums(workspace, splits, 0, batch.len()) } else { whole };
+            let own = if splits > 1 { whole.to_sums(workspace, splits) } else { whole };
             let mapper = Mapper { device: self.device(), kernel, operands, product: &own, at_once: batch.len() };
             let factors = mapper.factors(0)?;
             let output = Mapper { at_once: batch.len() * splits as usize, ..mapper }.output_if_mappable(0)?;

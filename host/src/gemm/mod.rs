@@ -69,7 +69,7 @@ pub struct Gemm {
     /// What is known of this GPU, read when the first plan is made.
     tuned: OnceLock<Tuned>,
     /// The last few plans.
-    recent: Mutex<Vec<(Problem, Plan)>>,
+    recent: Mutex<Vec<((Problem, Precision), Plan)>>,
     /// What is too large for one launch.
     limits: Limits,
 }
@@ -158,40 +158,44 @@ impl Gemm {
     /// The plan of the caller's, with the kernel of its shape that suits the layout, or that for a product of such factors
     /// whose caller has none.
     fn plan_or(&self, plan: Option<Plan>, problem: &Problem, precision: Precision) -> Plan {
-        let on_tensor_cores = || plan::tensor_cores::plan(problem, self.device.machine(), precision);
-        match (plan, precision) {
-            (Some(plan), _) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
-            (None, Precision::F32) => self.plan(problem),
-            (None, Precision::Bf16) => on_tensor_cores().unwrap_or_else(|| self.plan_without_tensor_maps(problem)),
-            // In f32 it's exact enough for all others.
-            (None, Precision::F16 | Precision::Tf32 | Precision::F32Parts) => {
-                on_tensor_cores().unwrap_or_else(|| self.plan(problem))
-            }
+        match plan {
+            Some(plan) => Plan { kernel: plan::suitable(plan.kernel, problem.a, problem.b), ..plan },
+            None => self.plan(problem, precision),
         }
-    }
-
-    /// The plan for a product of bf16 that no tensor map is for: on tensor cores if it's all that the book's kernel can do, else in f32.
-    fn plan_without_tensor_maps(&self, problem: &Problem) -> Plan {
-        let kernel = &gpu_kernels::tensor_cores::KERNEL;
-        let runs = kernel.architecture.runs_on(self.device.machine().compute_capability);
-        if runs && problem.plain { Plan::new(kernel) } else { self.plan(problem) }
     }
 
     /// The plan for a product whose caller has none.
-    fn plan(&self, problem: &Problem) -> Plan {
-        let machine = self.device.machine();
-        let plan = || self.tuned().plan(problem, machine, plan::plan(problem, machine));
+    fn plan(&self, problem: &Problem, precision: Precision) -> Plan {
+        let asked = (*problem, precision);
         // Who would have to wait is faster with a new plan.
-        let Ok(mut recent) = self.recent.try_lock() else { return plan() };
-        if let Some((_, plan)) = recent.iter().find(|(known, _)| known == problem) {
+        let Ok(mut recent) = self.recent.try_lock() else { return self.new_plan(problem, precision) };
+        if let Some((_, plan)) = recent.iter().find(|(known, _)| *known == asked) {
             return *plan;
         }
-        let plan = plan();
+        let plan = self.new_plan(problem, precision);
         if recent.len() == RECENT {
             recent.remove(0);
         }
-        recent.push((*problem, plan));
+        recent.push((asked, plan));
         plan
+    }
+
+    /// The plan for a product, made anew.
+    fn new_plan(&self, problem: &Problem, precision: Precision) -> Plan {
+        let machine = self.device.machine();
+        // In f32 it's exact enough for all precisions.
+        let in_f32 = || self.tuned().plan(problem, machine, plan::plan(problem, machine));
+        // Bf16 that is all that the book's kernel can do.
+        let of_the_book = || {
+            let kernel = &gpu_kernels::tensor_cores::KERNEL;
+            let can = precision == kernel.precision && problem.plain;
+            (can && kernel.architecture.runs_on(machine.compute_capability)).then(|| Plan::new(kernel))
+        };
+        let on_tensor_cores = || match precision {
+            Precision::F32 => None,
+            _ => plan::tensor_cores::plan(problem, machine, precision),
+        };
+        on_tensor_cores().or_else(of_the_book).unwrap_or_else(in_f32)
     }
 }
 

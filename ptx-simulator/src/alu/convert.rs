@@ -511,6 +511,27 @@ fn pair(level: Level, to: Type, from: Type, modifiers: &mut Modifiers) -> Choice
 }
 
 /// f32 with its significand rounded to the 11 bits that tensor cores read; the other bits become zero.
+/// The bits of an `f32` that a number of tf32 hasn't.
+const TF32_CUT: u32 = 0x1fff;
+
+/// The bits of the nearest number of tf32, halfway to even, as an `f32`; of what isn't finite, itself.
+pub(crate) fn nearest_tf32(bits: u32) -> u32 {
+    if f32::from_bits(bits).is_finite() { cut_to_tf32(bits, up_to_even(bits)) } else { bits }
+}
+
+/// What is added before the cut, so that it rounds to the nearest, halfway to even.
+#[inline(always)]
+fn up_to_even(bits: u32) -> u32 {
+    0xfff + ((bits >> 13) & 1)
+}
+
+#[inline(always)]
+fn cut_to_tf32(bits: u32, up: u32) -> u32 {
+    // A NaN must not run into the sign.
+    let magnitude = ((bits & 0x7fff_ffff) + up).min(0x7fff_ffff);
+    bits & 0x8000_0000 | magnitude & !TF32_CUT
+}
+
 fn tensor_float(from: Type, modifiers: &mut Modifiers) -> Choice {
     if from != Type::F32 {
         return Err(wrong_type(from));
@@ -526,18 +547,15 @@ fn tensor_float(from: Type, modifiers: &mut Modifiers) -> Choice {
         return Err("`.relu` goes with `.rn` and `.rz` only".to_owned());
     }
     let selected = lanes!(Level::Portable, |a: f32; extra| -> u32 {
-        const CUT: u32 = 0x1fff;
         let bits = a.to_bits();
         let up = match Rounding::from_code(extra & ROUNDING) {
             Rounding::NearestAway => 0x1000,
-            Rounding::NearestEven => 0xfff + ((bits >> 13) & 1),
+            Rounding::NearestEven => up_to_even(bits),
             _ => 0,
         };
-        // A NaN must not run into the sign.
-        let magnitude = ((bits & 0x7fff_ffff) + up).min(0x7fff_ffff);
-        let rounded = bits & 0x8000_0000 | magnitude & !CUT;
+        let rounded = cut_to_tf32(bits, up);
         if a.is_nan() && extra & ROUNDING != Rounding::NearestAway.code() {
-            0x7fff_ffff & !CUT
+            0x7fff_ffff & !TF32_CUT
         } else if extra & RELU != 0 && bits >> 31 != 0 {
             0
         } else {

@@ -48,6 +48,7 @@ mod tests;
 
 use std::ops::Deref;
 
+pub(crate) use convert::nearest_tf32;
 pub use half::f16_to_f32;
 
 use lanes::Level;

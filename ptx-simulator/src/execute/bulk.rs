@@ -23,6 +23,7 @@ use super::coordination::Coordination;
 use super::fault::Fault;
 use super::run::{Executor, Result, read_row};
 use super::warp::Warp;
+use crate::alu::nearest_tf32;
 use crate::decode::program::*;
 use crate::error::{AccessKind, BulkCopyProblem, LaunchErrorKind, MemorySpace};
 use crate::memory::{POISON, load, store};
@@ -233,16 +234,9 @@ impl Transfer {
 /// # Safety
 /// As for [`move_bytes`], for the bytes at `at`, which is a multiple of 4, as is their number.
 unsafe fn round_to_tf32(at: *mut u8, bytes: u32) {
-    const CUT: u32 = 13;
     for word in (0..bytes as usize).step_by(4).map(|offset| at.wrapping_add(offset)) {
         // SAFETY: passed on to the caller.
-        unsafe {
-            let bits = load::<4>(word) as u32;
-            if f32::from_bits(bits).is_finite() {
-                let half = (1 << (CUT - 1)) - 1 + (bits >> CUT & 1);
-                store::<4>(word, u64::from((bits + half) >> CUT << CUT));
-            }
-        }
+        unsafe { store::<4>(word, nearest_tf32(load::<4>(word) as u32).into()) };
     }
 }
 
