@@ -136,6 +136,16 @@ fn without_a_gpu_it_says_so() {
 }
 
 #[test]
+fn without_a_gpu_nothing_is_timed_however_it_should_be() {
+    let counted =
+        |options: &[&str]| json(&[&["--device", "sim", "--sizes", "16", "--kernels", "tiled"], options].concat());
+    let plain = counted(&[]);
+    assert_eq!(counted(&["--sustained"]), plain);
+    assert_eq!(counted(&["--rounds", "3"]), plain);
+    assert!(plain.get("schedule").is_none());
+}
+
+#[test]
 fn random_shapes_are_the_same_for_the_same_seed_and_can_be_named_again() {
     // The smallest of a hundred: of them all, the simulator would take hours.
     let random = host::bench::problem::random(100, 42);
@@ -179,7 +189,7 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["--precision", "f8"], "expected f32 or bf16 or f16 or tf32 or fp32-tc"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
@@ -198,6 +208,7 @@ fn bad_input_is_named() {
         (&["--csv", "one.out", "--svg", "./one.out"], "name the same file, one.out"),
         (&["--shapes", "2*16x16x16"], "nobody can be counted"),
         (&["--rounds", "0"], "0 is not in 1..=1000"),
+        (&["--sustained", "--rounds", "5"], "'--sustained' cannot be used with '--rounds <ROUNDS>'"),
         (&["--csv", "/no/such/folder/bench.csv"], "cannot write"),
     ];
     for (arguments, said) in cases {
@@ -229,6 +240,21 @@ fn with_a_gpu_everybody_is_timed_and_checked() {
     }
     assert_eq!(report["summaries"].as_array().unwrap().len(), if compared { 2 } else { 0 });
     assert_eq!(report["passed"], true);
+}
+
+#[test]
+fn with_a_gpu_everybody_can_be_timed_under_load() {
+    use host::device::{Device, DeviceSelector};
+    if Device::open(DeviceSelector::Cuda(None)).is_err() {
+        return;
+    }
+    let report = json(&["--device", "cuda", "--sizes", "512", "--kernels", "gemm", "--sustained"]);
+    assert_eq!((&report["schedule"], &report["passed"]), (&"sustained".into(), &true.into()));
+    for row in report["rows"].as_array().unwrap() {
+        // Twice 0.4 s of batches that take 5 ms and a little more.
+        let batches = row["seconds"]["rounds"].as_u64().unwrap();
+        assert!((50..=170).contains(&batches), "{row}");
+    }
 }
 
 #[test]

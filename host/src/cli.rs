@@ -347,6 +347,11 @@ pub struct BenchArguments {
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..=1000), allow_negative_numbers = true)]
     pub rounds: u16,
 
+    /// Time everybody under load in place of rounds: each alone for 0.4 s of launches that aren't timed and 0.4 s that are, and
+    /// all again in the opposite order; the median of the timed graphs counts.
+    #[arg(long, conflicts_with = "rounds")]
+    pub sustained: bool,
+
     /// Seed of the matrices and of the random shapes.
     #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! How fast? Launches recorded in a graph, contenders in rounds, the clock looked at meanwhile.
+//! How fast? Launches recorded in a graph, contenders in rounds or one after the other, the clock looked at meanwhile.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ use super::{
     contender::{Contender, Hands, plan_name},
     data::{self, Buffers, Inputs},
     problem::Problem,
-    rounds,
+    rounds::{self, Schedule},
     statistics::Times,
 };
 use crate::{
@@ -36,8 +36,8 @@ const FEWEST_ROUNDS: usize = 3;
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Rounds in which every contender has a turn.
-    pub rounds: usize,
+    /// Who is timed when.
+    pub schedule: Schedule,
     /// Seed of the matrices.
     pub seed: u64,
     /// The second-level cache of the GPU in bytes, which the matrices' copies have to pass.
@@ -132,16 +132,54 @@ impl<'a> Recorded<'a> {
     }
 }
 
-/// One contender on its way through the rounds.
+/// One contender on its way through the schedule.
 struct Turn<'a> {
     batch: Recorded<'a>,
     launches: usize,
-    rounds: usize,
+    /// How long the batch took when it was last run for warming up, in seconds.
+    batch_seconds: f64,
     times: Vec<f64>,
     spans: Vec<(Instant, Instant)>,
 }
 
-/// Checks and times contenders on a problem. `progress` is told what goes on, `1 + 2 * contenders + rounds` times.
+impl Turn<'_> {
+    /// In how many of so many rounds it takes part.
+    fn rounds(&self, of: usize) -> usize {
+        ((TIME.as_secs_f64() / self.batch_seconds) as usize).clamp(FEWEST_ROUNDS.min(of), of)
+    }
+
+    /// Runs the batch and keeps its time, which it returns in seconds.
+    fn time(&mut self, device: &Device) -> Result<f64, BenchError> {
+        let start = Instant::now();
+        let seconds = self.batch.time(device)?;
+        self.times.push(seconds / self.launches as f64);
+        self.spans.push((start, Instant::now()));
+        Ok(seconds)
+    }
+
+    /// Runs the batch over and over, for so many seconds without looking at the times and then for as many seconds of times.
+    fn time_under_load(&mut self, device: &Device, seconds: f64) -> Result<(), BenchError> {
+        busy_for(seconds, || self.batch.time(device))?;
+        busy_for(seconds, || self.time(device))?;
+        Ok(())
+    }
+}
+
+/// Repeats `batch`, which says how many seconds it took, until so many have passed, and returns how many the last one took.
+fn busy_for(seconds: f64, mut batch: impl FnMut() -> Result<f64, BenchError>) -> Result<f64, BenchError> {
+    let mut total = 0.0;
+    loop {
+        // A clock with a coarse grain may say that no time has passed.
+        let time = batch()?.max(1e-6);
+        total += time;
+        if total >= seconds {
+            return Ok(time);
+        }
+    }
+}
+
+/// Checks and times contenders on a problem. `progress` is told what goes on, `1 + 2 * contenders` times and as often as the
+/// schedule has [`steps`](Schedule::steps).
 ///
 /// # Errors
 ///
@@ -187,19 +225,30 @@ pub fn measure(
             let mut buffers = buffers.borrow_mut();
             (0..launches).try_for_each(|index| hands.enqueue(&contender, problem, buffers.copy(index)))
         };
-        turns.push(if entry.passed() { Some(warm_up(device, copies, enqueue, settings.rounds)?) } else { None });
+        turns.push(if entry.passed() { Some(warm_up(device, copies, enqueue)?) } else { None });
     }
 
     let log = ClockLog::default();
     log.during(clocks, || -> Result<(), BenchError> {
-        for round in 0..settings.rounds {
-            progress(&format!("{problem}: round {} of {}", round + 1, settings.rounds));
-            for index in rounds::order(turns.len(), round) {
-                let Some(turn) = turns[index].as_mut() else { continue };
-                if rounds::takes_part(round, turn.rounds, settings.rounds) {
-                    let start = Instant::now();
-                    turn.times.push(turn.batch.time(device)? / turn.launches as f64);
-                    turn.spans.push((start, Instant::now()));
+        match settings.schedule {
+            Schedule::Rounds { rounds } => {
+                for round in 0..rounds {
+                    progress(&format!("{problem}: round {} of {rounds}", round + 1));
+                    for index in rounds::order(turns.len(), round) {
+                        let Some(turn) = turns[index].as_mut() else { continue };
+                        if rounds::takes_part(round, turn.rounds(rounds), rounds) {
+                            turn.time(device)?;
+                        }
+                    }
+                }
+            }
+            Schedule::Sustained { seconds } => {
+                for pass in 0..rounds::PASSES {
+                    for index in rounds::order(turns.len(), pass) {
+                        progress(&format!("{problem}: {} under load", entries[index].contender.name()));
+                        let Some(turn) = turns[index].as_mut() else { continue };
+                        turn.time_under_load(device, seconds)?;
+                    }
                 }
             }
         }
@@ -241,7 +290,6 @@ fn warm_up<'a>(
     device: &Device,
     copies: usize,
     enqueue: impl Fn(usize) -> Result<(), BenchError> + 'a,
-    rounds: usize,
 ) -> Result<Turn<'a>, BenchError> {
     let enqueue = Rc::new(enqueue);
     let record = |launches| {
@@ -253,14 +301,8 @@ fn warm_up<'a>(
     pass.time(device)?;
     let launches = launches(copies, pass.time(device)?);
     let batch = if launches == copies { pass } else { record(launches)? };
-    let (mut time, mut total) = (0.0, 0.0);
-    while total < WARM_UP.as_secs_f64() {
-        // A clock with a coarse grain may say that no time has passed.
-        time = batch.time(device)?.max(1e-6);
-        total += time;
-    }
-    let rounds = ((TIME.as_secs_f64() / time) as usize).clamp(FEWEST_ROUNDS.min(rounds), rounds);
-    Ok(Turn { batch, launches, rounds, times: Vec::new(), spans: Vec::new() })
+    let batch_seconds = busy_for(WARM_UP.as_secs_f64(), || batch.time(device))?;
+    Ok(Turn { batch, launches, batch_seconds, times: Vec::new(), spans: Vec::new() })
 }
 
 /// Launches of a batch: as often with each copy as it takes to reach [`BATCH`], `pass` being the time of once.
@@ -293,7 +335,7 @@ mod tests {
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = ["naive", "gemm"].map(|name| contender::by_name(name, Precision::F32).unwrap().remove(0));
         let all = [contenders.as_slice(), &[Contender::Cublas]].concat();
-        let settings = Settings { rounds: 5, seed: 7, l2_bytes: 8 << 10 };
+        let settings = Settings { schedule: Schedule::Rounds { rounds: 5 }, seed: 7, l2_bytes: 8 << 10 };
         let problem = Problem::new(24, 20, 28);
         let mut steps = 0;
         let measurement = measure(hands, None, &problem, &all, settings, &mut |_| steps += 1).unwrap();
@@ -311,11 +353,49 @@ mod tests {
     }
 
     #[test]
+    fn under_load_everybody_is_timed_twice_for_as_long_as_it_was_said() {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let contenders = ["naive", "gemm"].map(|name| contender::by_name(name, Precision::F32).unwrap().remove(0));
+        let schedule = Schedule::Sustained { seconds: 0.03 };
+        let settings = Settings { schedule, seed: 7, l2_bytes: 8 << 10 };
+        let mut steps = Vec::new();
+        let step = &mut |step: &str| steps.push(step.to_owned());
+        let measurement = measure(hands, None, &Problem::new(24, 20, 28), &contenders, settings, step).unwrap();
+        assert_eq!(steps.len(), 1 + 2 * 2 + schedule.steps(2));
+        let turns: Vec<&str> =
+            steps.iter().filter_map(|step| step.split(": ").nth(1)?.strip_suffix(" under load")).collect();
+        assert_eq!(turns, ["naive", "gemm", "gemm", "naive"]);
+        for entry in &measurement.entries {
+            let times = entry.times.unwrap();
+            let timed = times.slowest * (entry.launches * times.rounds) as f64;
+            assert!(entry.passed() && times.rounds >= 2 && timed >= 2.0 * 0.03, "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_ends_with_the_batch_that_fills_the_time_even_if_the_clock_stands_still() {
+        let mut batches = 0;
+        let last = busy_for(1.0, || {
+            batches += 1;
+            Ok(0.4 + 0.1 * f64::from(batches))
+        });
+        assert!((last.unwrap() - 0.6).abs() < 1e-12 && batches == 2);
+        let mut batches = 0;
+        busy_for(1e-5, || {
+            batches += 1;
+            Ok(0.0)
+        })
+        .unwrap();
+        assert!((10..=11).contains(&batches), "{batches}");
+    }
+
+    #[test]
     fn products_of_bf16_are_checked_against_the_rounded_matrices() {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = contender::ladder(Precision::Bf16);
-        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 4 << 10 };
+        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 4 << 10 };
         for problem in [Problem::new(24, 24, 40), Problem { batch: 3, ..Problem::new(8, 16, 24) }] {
             let problem = problem.of(Precision::Bf16);
             let measurement = measure(hands, None, &problem, &contenders, settings, &mut |_| {}).unwrap();
@@ -335,7 +415,7 @@ mod tests {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         // The page to be filled in computes nothing.
         let page = contender::by_name("exercise", Precision::F32).unwrap().remove(0);
-        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
+        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 0 };
         let hands = Hands { gemm: &gemm, cublas: None };
         let measurement =
             measure(hands, None, &Problem::square(32), &[page, Contender::Chosen], settings, &mut |_| {}).unwrap();
@@ -351,7 +431,7 @@ mod tests {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
         // SAFETY: the device is the simulator.
         let gemm = unsafe { Gemm::from_ptx(device, "nonsense".to_owned()) };
-        let settings = Settings { rounds: 3, seed: 7, l2_bytes: 0 };
+        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 0 };
         let tiled = contender::by_name("tiled", Precision::F32).unwrap();
         let hands = Hands { gemm: &gemm, cublas: None };
         let error = measure(hands, None, &Problem::square(8), &tiled, settings, &mut |_| {}).unwrap_err();

@@ -7,7 +7,7 @@
 //! | `data` | where do the matrices stand? |
 //! | `check` | are the products right? |
 //! | `measure` | how long do they take? |
-//! | `rounds` | who has a turn when? |
+//! | `rounds` | who is timed when? |
 //! | `statistics` | what do many times say? |
 //! | `counts` | what does a launch cost, without a GPU? |
 //!
@@ -16,7 +16,8 @@
 //! Time on the device alone: launches are recorded in a CUDA graph and follow each other there without the host, ours and
 //! cuBLAS's alike, on one stream, with the same matrices. The matrices are random, and small ones stand in memory in so
 //! many copies that together they take twice the second-level cache; each launch uses the next copy. A graph holds enough
-//! launches to take five milliseconds. Contenders take turns in rounds of changing order, and the median round counts.
+//! launches to take five milliseconds. Contenders take turns in rounds of changing order, and the median round counts. Under
+//! load ([`Schedule::Sustained`]) they run one after the other for longer, and the median graph counts.
 //! cuBLAS computes in f32 without TF32; see [`crate::cublas`].
 //!
 //! All contenders of a comparison compute in one precision, cuBLAS too: a product of bf16 takes tensor cores a fraction of
@@ -39,6 +40,7 @@ use crate::{cublas::CublasError, device::DeviceError, gemm::GemmError};
 pub use contender::{Contender, Hands};
 pub use measure::{Measurement, Settings, measure};
 pub use problem::{Operation, Problem, Set};
+pub use rounds::Schedule;
 
 use statistics::geometric_mean;
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The times of one launch, in seconds, over several rounds.
+/// The times of one launch, in seconds, over several batches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// The middle one.
@@ -13,7 +13,7 @@ pub struct Times {
     pub slowest: f64,
     /// How far apart nine tenths of them are from one tenth, as a share of the middle one.
     pub spread: f64,
-    /// How many.
+    /// How many: one for each round, or under load for each batch.
     pub rounds: usize,
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{anyhow, ensure};
 use gpu_kernels::{Precision, launch::ElementType};
 use host::{
-    bench::{self, Contender, Hands, Problem, Settings, contender, counts, data, problem},
+    bench::{self, Contender, Hands, Problem, Schedule, Settings, contender, counts, data, problem},
     clocks::Clocks,
     device::{Device, Hardware, available_memory},
     gemm::Gemm,
@@ -125,9 +125,12 @@ fn measure(
         None => Err("the driver doesn't say where the GPU is".to_owned()),
     };
     let hands = Hands { gemm: &gemm, cublas: cublas.as_ref().ok() };
-    let rounds = usize::from(arguments.rounds);
-    let settings = Settings { rounds, seed: arguments.seed, l2_bytes: hardware.l2_bytes };
-    let steps = problems.len() * (1 + 2 * contenders.len() + rounds);
+    let schedule = match arguments.sustained {
+        true => Schedule::SUSTAINED,
+        false => Schedule::Rounds { rounds: arguments.rounds.into() },
+    };
+    let settings = Settings { schedule, seed: arguments.seed, l2_bytes: hardware.l2_bytes };
+    let steps = problems.len() * (1 + 2 * contenders.len() + schedule.steps(contenders.len()));
     let measurements = progress::stepping(steps, |step| {
         let measure = |problem| bench::measure(hands, clocks.as_ref().ok(), problem, &contenders, settings, step);
         problems.iter().map(measure).collect::<Result<Vec<_>, _>>()
@@ -145,7 +148,7 @@ fn measure(
         no_cublas,
         no_clock: clocks.err(),
         half_c: arguments.half_c,
-        ..BenchMachine::gpu(info.name, hardware, max_clock, precision, rounds, arguments.seed)
+        ..BenchMachine::gpu(info.name, hardware, max_clock, precision, schedule, arguments.seed)
     };
     Ok(BenchReport::measured(machine, &measurements, arguments.language.get()))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Report;
 use crate::{
     bench::{
-        self, Contender, Measurement, Problem, Summary, check::Check, counts::Counted, measure::Entry,
+        self, Contender, Measurement, Problem, Schedule, Summary, check::Check, counts::Counted, measure::Entry,
         statistics::Times,
     },
     clocks::ClockSummary,
@@ -52,8 +52,9 @@ pub struct BenchMachine {
     pub no_cublas: Option<String>,
     /// Why the clock under load isn't known on a GPU.
     pub no_clock: Option<String>,
-    /// Rounds in which every contender has a turn.
-    pub rounds: usize,
+    /// Who is timed when: the schedule's name and its figures. On the simulator nobody is timed.
+    #[serde(flatten)]
+    pub schedule: Option<Schedule>,
     /// Seed of the matrices and of random shapes.
     pub seed: u64,
 }
@@ -74,7 +75,7 @@ impl BenchMachine {
             cublas: None,
             no_cublas: None,
             no_clock: None,
-            rounds: 0,
+            schedule: None,
             seed,
         }
     }
@@ -85,7 +86,7 @@ impl BenchMachine {
         hardware: &Hardware,
         max_clock: Option<u32>,
         precision: Precision,
-        rounds: usize,
+        schedule: Schedule,
         seed: u64,
     ) -> BenchMachine {
         let multiply_adds_per_clock = gpus::multiply_adds(precision, &device, hardware.compute_capability);
@@ -95,7 +96,7 @@ impl BenchMachine {
             multiply_adds_per_clock,
             max_clock: max_clock.or(hardware.clock),
             l2_bytes: Some(hardware.l2_bytes),
-            rounds,
+            schedule: Some(schedule),
             ..BenchMachine::simulator(device, precision, seed)
         }
     }
@@ -130,7 +131,7 @@ pub struct BenchRow {
     pub kernel: Option<String>,
     /// The time of one launch in seconds; none if the product is wrong.
     pub seconds: Option<Times>,
-    /// Launches in each round.
+    /// Launches in each batch, of which every round has one.
     pub launches: usize,
     /// Copies of the matrices, each launch with the next.
     pub copies: usize,
@@ -329,7 +330,7 @@ impl BenchReport {
             }
             return csv;
         }
-        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision";
+        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision,schedule";
         line(&[header.to_owned()]);
         for row in &self.rows {
             line(&[
@@ -362,6 +363,7 @@ impl BenchReport {
                 row.reproducible.to_string(),
                 row.right.to_string(),
                 precision.clone(),
+                cell(self.machine.schedule.map(Schedule::name)),
             ]);
         }
         csv
@@ -520,7 +522,14 @@ mod tests {
             l2_bytes: 50 << 20,
             bus: None,
         };
-        let machine = BenchMachine::gpu("NVIDIA H200".to_owned(), &hardware, Some(1980), precision, 3, 42);
+        let machine = BenchMachine::gpu(
+            "NVIDIA H200".to_owned(),
+            &hardware,
+            Some(1980),
+            precision,
+            Schedule::Rounds { rounds: 3 },
+            42,
+        );
         BenchMachine { cublas: Some("libcublas.so.13 (13.0.2)".to_owned()), ..machine }
     }
 
@@ -563,13 +572,28 @@ mod tests {
             assert!(text.contains(said), "{said} is missing in\n{text}");
         }
         assert!(!text.contains("TF32"), "{text}");
-        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",bf16")));
+        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",bf16,rounds")));
         assert!(report.picture().unwrap().contains("NVIDIA H200, bf16"));
         assert!(
             BenchReport::measured(machine(Precision::Bf16), &measurements(), Language::Zh)
                 .table()
                 .contains("cuBLAS（bf16）")
         );
+    }
+
+    #[test]
+    fn what_was_timed_under_load_says_so_and_for_how_long() {
+        let machine = BenchMachine { schedule: Some(Schedule::SUSTAINED), ..machine(Precision::F32) };
+        let report = BenchReport::measured(machine.clone(), &measurements(), Language::En);
+        let text = report.table();
+        assert!(text.contains("under load: 0.4 s to warm up and 0.4 s timed") && !text.contains("rounds"), "{text}");
+        let chinese = BenchReport::measured(machine, &measurements(), Language::Zh).table();
+        assert!(chinese.contains("持续负载") && !chinese.contains("轮"), "{chinese}");
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!((&json["schedule"], &json["sustained_seconds"]), (&"sustained".into(), &0.4.into()));
+        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",sustained")));
+        let in_turn = serde_json::to_value(self::report(&measurements(), Language::En)).unwrap();
+        assert_eq!((&in_turn["schedule"], &in_turn["rounds"]), (&"rounds".into(), &3.into()));
     }
 
     #[test]
@@ -581,7 +605,8 @@ mod tests {
             l2_bytes: 1 << 20,
             bus: None,
         };
-        let machine = BenchMachine::gpu("some card".to_owned(), &hardware, None, Precision::Bf16, 3, 42);
+        let machine =
+            BenchMachine::gpu("some card".to_owned(), &hardware, None, Precision::Bf16, Schedule::SUSTAINED, 42);
         let report = BenchReport::measured(machine, &measurements(), Language::En);
         assert!(report.rows.iter().all(|row| row.share_of_peak.is_none()));
         assert!(report.table().contains("isn't known how fast the tensor cores of this GPU are"));

@@ -4,7 +4,7 @@ use gpu_kernels::Precision;
 
 use super::{BenchReport, BenchRow, STEADY_CLOCK, WIDE_SPREAD};
 use crate::{
-    bench::{Contender, Problem},
+    bench::{Contender, Problem, Schedule},
     language::Language,
     report::table,
 };
@@ -37,7 +37,7 @@ pub fn table(report: &BenchReport, language: Language) -> String {
 
 fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let machine = &report.machine;
-    let (device, seed, rounds) = (&machine.device, machine.seed, machine.rounds);
+    let (device, seed) = (&machine.device, machine.seed);
     let factors = machine.precision.name();
     let output = if machine.half_c { factors } else { "f32" };
     let rounded = match (machine.precision, language) {
@@ -86,12 +86,13 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
         Language::Zh => format!("驱动 {driver}"),
     }));
     let facts = facts.join(language.choose(", ", "，"));
+    let schedule = machine.schedule.map_or(String::new(), |schedule| schedule_text(schedule, language));
     let mut lines = vec![match language {
         Language::En => format!(
-            "Measured on {device} ({facts}): medians of {rounds} rounds in turn, launches in CUDA graphs, random matrices (seed {seed}) beyond the L2 cache."
+            "Measured on {device} ({facts}): {schedule}, launches in CUDA graphs, random matrices (seed {seed}) beyond the L2 cache."
         ),
         Language::Zh => format!(
-            "在 {device}（{facts}）上实测：轮流进行 {rounds} 轮取中位数，启动记录在 CUDA 图中，随机矩阵（种子 {seed}）总量超出 L2 缓存。"
+            "在 {device}（{facts}）上实测：{schedule}，启动记录在 CUDA 图中，随机矩阵（种子 {seed}）总量超出 L2 缓存。"
         ),
     }];
     lines.extend(rounded);
@@ -128,6 +129,20 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
         Language::Zh => format!("负载下的时钟频率未知：{reason}。峰值占比按最高频率计算。"),
     }));
     lines
+}
+
+/// Who was timed when.
+fn schedule_text(schedule: Schedule, language: Language) -> String {
+    match (schedule, language) {
+        (Schedule::Rounds { rounds }, Language::En) => format!("medians of {rounds} rounds in turn"),
+        (Schedule::Rounds { rounds }, Language::Zh) => format!("轮流进行 {rounds} 轮取中位数"),
+        (Schedule::Sustained { seconds }, Language::En) => format!(
+            "medians under load: {seconds} s to warm up and {seconds} s timed for each alone, twice, in opposite orders"
+        ),
+        (Schedule::Sustained { seconds }, Language::Zh) => {
+            format!("持续负载下取中位数，各自单独预热 {seconds} s 后计时 {seconds} s，再以相反顺序重复一次")
+        }
+    }
 }
 
 /// A time in the unit that suits it.
@@ -201,32 +216,37 @@ fn name(row: &BenchRow) -> String {
     }
 }
 
-fn times_legend(report: &BenchReport, language: Language) -> Vec<&'static str> {
-    let mut lines = vec![match (report.machine.precision, language) {
-        (Precision::F32, Language::En) => {
-            "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all lanes do at the clock under load."
-        }
-        (Precision::F32, Language::Zh) => {
-            "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部运算单元在负载频率下的算力。"
-        }
-        (_, Language::En) => {
-            "spread: from the first to the last tenth of the rounds, by the median; of peak: of what all tensor cores do at the clock under load."
-        }
-        (_, Language::Zh) => {
-            "离散度：各轮耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部张量核心在负载频率下的算力。"
-        }
+fn times_legend(report: &BenchReport, language: Language) -> Vec<String> {
+    let in_rounds = !matches!(report.machine.schedule, Some(Schedule::Sustained { .. }));
+    let who = match (report.machine.precision, language) {
+        (Precision::F32, Language::En) => "lanes",
+        (Precision::F32, Language::Zh) => "运算单元",
+        (_, Language::En) => "tensor cores",
+        (_, Language::Zh) => "张量核心",
+    };
+    let mut lines = vec![match language {
+        Language::En => format!(
+            "spread: from the first to the last tenth of the {}, by the median; of peak: of what all {who} do at the clock under load.",
+            if in_rounds { "rounds" } else { "timed graphs" }
+        ),
+        Language::Zh => format!(
+            "离散度：各{}耗时第 10 到第 90 百分位之差与中位数之比；峰值占比：相对于全部{who}在负载频率下的算力。",
+            if in_rounds { "轮" } else { "图" }
+        ),
     }];
     if report.machine.precision.on_tensor_cores() && report.machine.multiply_adds_per_clock.is_none() {
-        lines.push(language.choose(
+        let said = language.choose(
             "It isn't known how fast the tensor cores of this GPU are, so that there are no shares of the peak.",
             "该 GPU 张量核心的算力未知，因此没有峰值占比。",
-        ));
+        );
+        lines.push(said.to_owned());
     }
     if report.machine.cublas.is_some() {
-        lines.push(match language {
-            Language::En => "x cuBLAS: cuBLAS's time by this one, above 1 is faster; max error: from an f64 reference.",
-            Language::Zh => "对 cuBLAS 倍数：cuBLAS 耗时除以该耗时，大于 1 即更快；最大误差：与 f64 参考值之差。",
-        });
+        let said = language.choose(
+            "x cuBLAS: cuBLAS's time by this one, above 1 is faster; max error: from an f64 reference.",
+            "对 cuBLAS 倍数：cuBLAS 耗时除以该耗时，大于 1 即更快；最大误差：与 f64 参考值之差。",
+        );
+        lines.push(said.to_owned());
     }
     lines
 }
