@@ -146,6 +146,32 @@ fn without_a_gpu_nothing_is_timed_however_it_should_be() {
 }
 
 #[test]
+fn the_kind_of_numbers_can_be_chosen_and_both_errors_are_said() {
+    let counted = |data: &str| {
+        let kernels = "tiled,k_slices,gemm,64x64x16/3";
+        let report = json(&["--device", "sim", "--shapes", "33x40x600", "--kernels", kernels, "--data", data]);
+        assert_eq!((&report["data"], &report["passed"]), (&data.into(), &true.into()), "{report}");
+        let errors = |row: &Value| ["max_error", "relative_error"].map(|error| row["check"][error].as_f64().unwrap());
+        report["counts"].as_array().unwrap().iter().map(errors).collect::<Vec<_>>()
+    };
+    let [normal, positive, wide, cancelling] = ["normal", "positive", "wide", "cancelling"].map(counted);
+    for errors in [&normal, &positive, &wide] {
+        assert!(errors.iter().all(|[max, relative]| *max > 0.0 && (1e-9..1e-5).contains(relative)), "{errors:?}");
+    }
+    assert!(wide.iter().all(|[max, _]| *max > 1e6), "{wide:?}");
+    // What is left of sums that cancel has lost three digits more.
+    assert!(
+        cancelling.iter().zip(&normal).all(|(cancelled, normal)| cancelled[1] > 100.0 * normal[1]),
+        "{cancelling:?}"
+    );
+    let arguments = ["bench", "--device", "sim", "--sizes", "16", "--kernels", "tiled", "--data", "positive", "--lang"];
+    let said = predicate::str::contains("uniform from 0 to 1").and(predicate::str::contains("relative error"));
+    common::host().args(arguments).arg("en").assert().code(0).stdout(said);
+    let said = predicate::str::contains("0 到 1 均匀分布").and(predicate::str::contains("相对误差"));
+    common::host().args(arguments).arg("zh").assert().code(0).stdout(said);
+}
+
+#[test]
 fn random_shapes_are_the_same_for_the_same_seed_and_can_be_named_again() {
     // The smallest of a hundred: of them all, the simulator would take hours.
     let random = host::bench::problem::random(100, 42);
@@ -189,7 +215,7 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 20] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["--precision", "f8"], "expected f32 or bf16 or f16 or tf32 or fp32-tc"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
@@ -209,6 +235,8 @@ fn bad_input_is_named() {
         (&["--shapes", "2*16x16x16"], "nobody can be counted"),
         (&["--rounds", "0"], "0 is not in 1..=1000"),
         (&["--sustained", "--rounds", "5"], "'--sustained' cannot be used with '--rounds <ROUNDS>'"),
+        (&["--data", "gaussian"], "expected one of normal, uniform, positive, wide, cancelling"),
+        (&["--data", "wide", "--precision", "f16"], "--data wide has numbers that f16 can't hold"),
         (&["--csv", "/no/such/folder/bench.csv"], "cannot write"),
     ];
     for (arguments, said) in cases {

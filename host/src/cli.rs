@@ -5,7 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args, Parser, Subcommand};
 use gpu_kernels::Precision;
 use host::{
-    bench::{Problem, Set},
+    bench::{Numbers, Problem, Set},
     device::DeviceSelector,
     language::Language,
 };
@@ -351,6 +351,11 @@ pub struct BenchArguments {
     /// all again in the opposite order; the median of the timed graphs counts.
     #[arg(long, conflicts_with = "rounds")]
     pub sustained: bool,
+
+    /// What A and B consist of: normal (standard normal numbers), uniform (from -1 to 1), positive (from 0 to 1), wide (of either
+    /// sign, magnitudes from 2^-30 to 2^30, all doublings equally likely) or cancelling (sums that nearly cancel).
+    #[arg(long, value_name = "NUMBERS", default_value = "normal")]
+    pub data: Numbers,
 
     /// Seed of the matrices and of the random shapes.
     #[arg(long, default_value_t = 42, allow_negative_numbers = true)]

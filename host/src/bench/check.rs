@@ -40,6 +40,8 @@ pub struct Check {
     pub max_error: f64,
     /// The root of the mean of the squared differences.
     pub rms_error: f64,
+    /// The same by that of the product's elements: the difference's Frobenius norm by the product's.
+    pub relative_error: f64,
     /// The largest |difference| as a share of what rounding allows for that element.
     pub share_of_bound: f64,
 }
@@ -64,7 +66,7 @@ impl Samples {
             let a = matrix(&inputs.a[index * m * k..][..m * k], op_a, m, k).select(Axis(0), &rows);
             let b = matrix(&inputs.b[index * k * n..][..k * n], op_b, k, n).select(Axis(1), &columns);
             let [a, b] = [a, b].map(|matrix| matrix.as_standard_layout().into_owned());
-            verify::reference_in(verify::order_of_random(precision, k), a.view(), b.view()).rounded_to(problem.output())
+            verify::reference_in(inputs.numbers.order(precision, k), a.view(), b.view()).rounded_to(problem.output())
         };
         let references = (0..batch).map(reference).collect();
         Samples { rows, columns, references }
@@ -78,8 +80,16 @@ impl Samples {
     pub fn check(&self, problem: &Problem, results: &[f32]) -> Check {
         let Problem { m, n, .. } = *problem;
         let unwritten = results.iter().filter(|element| element.is_nan()).count();
-        let mut check = Check { elements: 0, wrong: 0, unwritten, max_error: 0.0, rms_error: 0.0, share_of_bound: 0.0 };
-        let mut squares = 0.0;
+        let mut check = Check {
+            elements: 0,
+            wrong: 0,
+            unwritten,
+            max_error: 0.0,
+            rms_error: 0.0,
+            relative_error: 0.0,
+            share_of_bound: 0.0,
+        };
+        let (mut squares, mut all) = (0.0, 0.0);
         for (results, reference) in results.chunks(m * n).zip(&self.references) {
             let results = matrix(results, Operation::AsStored, m, n);
             let results = results.select(Axis(0), &self.rows).select(Axis(1), &self.columns);
@@ -89,8 +99,11 @@ impl Samples {
             check.max_error = larger(check.max_error, verification.max_difference);
             check.share_of_bound = larger(check.share_of_bound, verification.max_ratio);
             squares += squared_differences(&results, &reference.product);
+            all += reference.product.iter().map(|exact| exact * exact).sum::<f64>();
         }
         check.rms_error = (squares / check.elements.max(1) as f64).sqrt();
+        // Nothing but zeros is right or infinitely wrong.
+        check.relative_error = if squares == 0.0 { 0.0 } else { (squares / all).sqrt() };
         check
     }
 }
@@ -141,7 +154,10 @@ fn strata(of: usize, count: usize, mut choose: impl FnMut(std::ops::Range<usize>
 
 #[cfg(test)]
 mod tests {
+    use gpu_kernels::Precision;
+
     use super::*;
+    use crate::bench::data::Numbers;
 
     /// The products of a problem in f32, computed plainly.
     fn multiply(problem: &Problem, inputs: &Inputs) -> Vec<f32> {
@@ -160,7 +176,7 @@ mod tests {
         let transposed = [Operation::AsStored, Operation::Transposed];
         for (op_a, op_b) in transposed.into_iter().flat_map(|op_a| transposed.map(|op_b| (op_a, op_b))) {
             let problem = Problem { op_a, op_b, batch: 3, ..Problem::new(5, 7, 11) };
-            let inputs = Inputs::random(&problem, 3).unwrap();
+            let inputs = Inputs::random(&problem, Numbers::Normal, 3).unwrap();
             let samples = Samples::new(&problem, &inputs, 3);
             let mut results = multiply(&problem, &inputs);
             let check = samples.check(&problem, &results);
@@ -176,9 +192,45 @@ mod tests {
     }
 
     #[test]
+    fn right_products_of_every_kind_of_numbers_pass_in_whatever_order_they_are_added_up() {
+        for (name, numbers) in Numbers::ALL {
+            for k in [40, 700] {
+                let problem = Problem::new(12, 10, k);
+                let inputs = Inputs::random(&problem, numbers, 3).unwrap();
+                let samples = Samples::new(&problem, &inputs, 3);
+                let term = |i: usize, p: usize, j: usize| inputs.a[i * k + p] * inputs.b[p * 10 + j];
+                // Backwards, and in seven interleaved parts.
+                let backwards = |i, j| (0..k).rev().fold(0.0f32, |sum, p| sum + term(i, p, j));
+                let part = |i, j, first| (first..k).step_by(7).fold(0.0f32, |sum, p| sum + term(i, p, j));
+                let in_parts = |i, j| (0..7).map(|first| part(i, j, first)).sum::<f32>();
+                let ways: [&dyn Fn(usize, usize) -> f32; 2] = [&backwards, &in_parts];
+                for way in ways {
+                    let results: Vec<f32> = (0..120).map(|element| way(element / 10, element % 10)).collect();
+                    let check = samples.check(&problem, &results);
+                    assert!(check.passed(), "{name}, k = {k}: {check:?}");
+                    let most = if numbers == Numbers::Cancelling { 0.1 } else { 1e-5 };
+                    assert!(check.relative_error > 0.0 && check.relative_error < most, "{name}, k = {k}: {check:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_relative_error_is_that_of_all_elements_together() {
+        let problem = Problem::new(1, 2, 1);
+        let inputs = Inputs { a: vec![1.0], b: vec![3.0, 4.0], numbers: Numbers::Normal };
+        let check = Samples::new(&problem, &inputs, 1).check(&problem, &[3.0, 4.5]);
+        assert!((check.relative_error - 0.1).abs() < 1e-12 && check.max_error == 0.5, "{check:?}");
+        let zeros = Inputs { a: vec![0.0], ..inputs };
+        assert_eq!(Samples::new(&problem, &zeros, 1).check(&problem, &[0.0; 2]).relative_error, 0.0);
+        assert_eq!(Numbers::Wide.order(Precision::F32, 4096), verify::Order::Any);
+        assert_eq!(Numbers::Wide.order(Precision::Bf16, 4096), verify::Order::TensorCores);
+    }
+
+    #[test]
     fn an_element_that_nobody_wrote_shows_even_where_nothing_is_compared() {
         let problem = Problem::new(2, 2, 1);
-        let inputs = Inputs { a: vec![1.0, 2.0], b: vec![3.0, 4.0] };
+        let inputs = Inputs { a: vec![1.0, 2.0], b: vec![3.0, 4.0], numbers: Numbers::Normal };
         let references =
             vec![verify::reference(Array2::from_elem((1, 1), 2.0).view(), Array2::from_elem((1, 1), 4.0).view())];
         let samples = Samples { rows: vec![1], columns: vec![1], references };

@@ -6,7 +6,7 @@ use super::{
     BenchError,
     check::{Check, Samples},
     contender::{Contender, Hands},
-    data::{Buffers, Inputs},
+    data::{Buffers, Inputs, Numbers},
     problem::Problem,
 };
 use crate::{explain::ratios::Ratios, plan::Plan};
@@ -40,13 +40,14 @@ pub fn count(
     hands: Hands<'_>,
     contender: &Contender,
     problem: &Problem,
+    numbers: Numbers,
     seed: u64,
 ) -> Result<Option<Counted>, BenchError> {
     let Problem { m, n, k, batch, .. } = *problem;
     if batch != 1 || !hands.takes(contender, problem) {
         return Ok(None);
     }
-    let inputs = Inputs::random(problem, seed)?;
+    let inputs = Inputs::random(problem, numbers, seed)?;
     let mut buffers = Buffers::new(hands.gemm.device(), problem, &inputs, 1)?;
     buffers.poison()?;
     let Some(Plan { kernel, .. }) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
@@ -78,11 +79,11 @@ mod tests {
         let hands = Hands { gemm: &gemm, cublas: None };
         let problem = Problem::new(40, 24, 33);
         let naive = contender::by_name("naive", Precision::F32).unwrap().remove(0);
-        let counted = count(hands, &naive, &problem, 1).unwrap().unwrap();
+        let counted = count(hands, &naive, &problem, Numbers::Normal, 1).unwrap().unwrap();
         assert_eq!((counted.counts.thread_fma, counted.counts.barriers), (40 * 24 * 33, 0));
         assert!(counted.check.passed() && counted.check.elements == 960);
         let batch = Problem { batch: 2, ..problem };
-        assert!(count(hands, &naive, &batch, 1).unwrap().is_none());
-        assert!(count(hands, &Contender::Cublas, &problem, 1).unwrap().is_none());
+        assert!(count(hands, &naive, &batch, Numbers::Normal, 1).unwrap().is_none());
+        assert!(count(hands, &Contender::Cublas, &problem, Numbers::Normal, 1).unwrap().is_none());
     }
 }

@@ -10,7 +10,7 @@ use super::{
     BenchError,
     check::{Check, Samples},
     contender::{Contender, Hands, plan_name},
-    data::{self, Buffers, Inputs},
+    data::{self, Buffers, Inputs, Numbers},
     problem::Problem,
     rounds::{self, Schedule},
     statistics::Times,
@@ -38,6 +38,8 @@ const FEWEST_ROUNDS: usize = 3;
 pub struct Settings {
     /// Who is timed when.
     pub schedule: Schedule,
+    /// Of which kind the numbers in the matrices are.
+    pub numbers: Numbers,
     /// Seed of the matrices.
     pub seed: u64,
     /// The second-level cache of the GPU in bytes, which the matrices' copies have to pass.
@@ -199,7 +201,7 @@ pub fn measure(
     let copies = data::copies(problem, settings.l2_bytes);
 
     progress(&format!("{problem}: matrices and reference"));
-    let inputs = Inputs::random(problem, settings.seed)?;
+    let inputs = Inputs::random(problem, settings.numbers, settings.seed)?;
     let samples = Samples::new(problem, &inputs, settings.seed);
     let mut buffers = Buffers::new(device, problem, &inputs, copies)?;
     drop(inputs);
@@ -335,7 +337,8 @@ mod tests {
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = ["naive", "gemm"].map(|name| contender::by_name(name, Precision::F32).unwrap().remove(0));
         let all = [contenders.as_slice(), &[Contender::Cublas]].concat();
-        let settings = Settings { schedule: Schedule::Rounds { rounds: 5 }, seed: 7, l2_bytes: 8 << 10 };
+        let settings =
+            Settings { schedule: Schedule::Rounds { rounds: 5 }, numbers: Numbers::Normal, seed: 7, l2_bytes: 8 << 10 };
         let problem = Problem::new(24, 20, 28);
         let mut steps = 0;
         let measurement = measure(hands, None, &problem, &all, settings, &mut |_| steps += 1).unwrap();
@@ -358,7 +361,7 @@ mod tests {
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = ["naive", "gemm"].map(|name| contender::by_name(name, Precision::F32).unwrap().remove(0));
         let schedule = Schedule::Sustained { seconds: 0.03 };
-        let settings = Settings { schedule, seed: 7, l2_bytes: 8 << 10 };
+        let settings = Settings { schedule, numbers: Numbers::Normal, seed: 7, l2_bytes: 8 << 10 };
         let mut steps = Vec::new();
         let step = &mut |step: &str| steps.push(step.to_owned());
         let measurement = measure(hands, None, &Problem::new(24, 20, 28), &contenders, settings, step).unwrap();
@@ -395,7 +398,8 @@ mod tests {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         let hands = Hands { gemm: &gemm, cublas: None };
         let contenders = contender::ladder(Precision::Bf16);
-        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 4 << 10 };
+        let settings =
+            Settings { schedule: Schedule::Rounds { rounds: 3 }, numbers: Numbers::Normal, seed: 7, l2_bytes: 4 << 10 };
         for problem in [Problem::new(24, 24, 40), Problem { batch: 3, ..Problem::new(8, 16, 24) }] {
             let problem = problem.of(Precision::Bf16);
             let measurement = measure(hands, None, &problem, &contenders, settings, &mut |_| {}).unwrap();
@@ -415,7 +419,8 @@ mod tests {
         let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
         // The page to be filled in computes nothing.
         let page = contender::by_name("exercise", Precision::F32).unwrap().remove(0);
-        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 0 };
+        let settings =
+            Settings { schedule: Schedule::Rounds { rounds: 3 }, numbers: Numbers::Normal, seed: 7, l2_bytes: 0 };
         let hands = Hands { gemm: &gemm, cublas: None };
         let measurement =
             measure(hands, None, &Problem::square(32), &[page, Contender::Chosen], settings, &mut |_| {}).unwrap();
@@ -431,7 +436,8 @@ mod tests {
         let device = Device::open(DeviceSelector::Simulator).unwrap();
         // SAFETY: the device is the simulator.
         let gemm = unsafe { Gemm::from_ptx(device, "nonsense".to_owned()) };
-        let settings = Settings { schedule: Schedule::Rounds { rounds: 3 }, seed: 7, l2_bytes: 0 };
+        let settings =
+            Settings { schedule: Schedule::Rounds { rounds: 3 }, numbers: Numbers::Normal, seed: 7, l2_bytes: 0 };
         let tiled = contender::by_name("tiled", Precision::F32).unwrap();
         let hands = Hands { gemm: &gemm, cublas: None };
         let error = measure(hands, None, &Problem::square(8), &tiled, settings, &mut |_| {}).unwrap_err();

@@ -14,7 +14,7 @@
 //! # What is compared
 //!
 //! Time on the device alone: launches are recorded in a CUDA graph and follow each other there without the host, ours and
-//! cuBLAS's alike, on one stream, with the same matrices. The matrices are random, and small ones stand in memory in so
+//! cuBLAS's alike, on one stream, with the same matrices. The matrices are random, of one kind of [`Numbers`], and small ones stand in memory in so
 //! many copies that together they take twice the second-level cache; each launch uses the next copy. A graph holds enough
 //! launches to take five milliseconds. Contenders take turns in rounds of changing order, and the median round counts. Under
 //! load ([`Schedule::Sustained`]) they run one after the other for longer, and the median graph counts.
@@ -38,6 +38,7 @@ pub mod statistics;
 use crate::{cublas::CublasError, device::DeviceError, gemm::GemmError};
 
 pub use contender::{Contender, Hands};
+pub use data::Numbers;
 pub use measure::{Measurement, Settings, measure};
 pub use problem::{Operation, Problem, Set};
 pub use rounds::Schedule;

@@ -31,6 +31,13 @@ pub fn run(arguments: &BenchArguments, common: Common) -> anyhow::Result<BenchRe
         "--half-c gives C the 16-bit elements of A and B, which in {} have 32: leave it out, or choose --precision bf16 or f16",
         precision.name()
     );
+    let numbers = arguments.data;
+    ensure!(
+        numbers.fit(precision),
+        "--data {} has numbers that {} can't hold, whose largest is 65504: choose other --data, or another --precision",
+        numbers.name(),
+        precision.name()
+    );
     let of_them = |problem: Problem| Problem { half_c, ..problem.of(precision) };
     let asked_for: Vec<Problem> = asked_for.into_iter().map(of_them).collect();
     ensure_fits(&asked_for, 0)?;
@@ -129,7 +136,7 @@ fn measure(
         true => Schedule::SUSTAINED,
         false => Schedule::Rounds { rounds: arguments.rounds.into() },
     };
-    let settings = Settings { schedule, seed: arguments.seed, l2_bytes: hardware.l2_bytes };
+    let settings = Settings { schedule, numbers: arguments.data, seed: arguments.seed, l2_bytes: hardware.l2_bytes };
     let steps = problems.len() * (1 + 2 * contenders.len() + schedule.steps(contenders.len()));
     let measurements = progress::stepping(steps, |step| {
         let measure = |problem| bench::measure(hands, clocks.as_ref().ok(), problem, &contenders, settings, step);
@@ -148,6 +155,7 @@ fn measure(
         no_cublas,
         no_clock: clocks.err(),
         half_c: arguments.half_c,
+        numbers: arguments.data,
         ..BenchMachine::gpu(info.name, hardware, max_clock, precision, schedule, arguments.seed)
     };
     Ok(BenchReport::measured(machine, &measurements, arguments.language.get()))
@@ -169,7 +177,7 @@ fn count(
         for problem in problems {
             for contender in contenders {
                 step(&format!("{problem}: simulating {}", contender.name()));
-                match counts::count(hands, contender, problem, arguments.seed)? {
+                match counts::count(hands, contender, problem, arguments.data, arguments.seed)? {
                     Some(counts) => counted.push(counts),
                     None => left_out.push((contender.clone(), *problem)),
                 }
@@ -184,6 +192,7 @@ fn count(
     );
     let machine = BenchMachine {
         half_c: arguments.half_c,
+        numbers: arguments.data,
         ..BenchMachine::simulator(device.info().name, precision, arguments.seed)
     };
     Ok(BenchReport::counted(machine, &counted, &left_out, arguments.language.get()))

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::Report;
 use crate::{
     bench::{
-        self, Contender, Measurement, Problem, Schedule, Summary, check::Check, counts::Counted, measure::Entry,
-        statistics::Times,
+        self, Contender, Measurement, Numbers, Problem, Schedule, Summary, check::Check, counts::Counted,
+        measure::Entry, statistics::Times,
     },
     clocks::ClockSummary,
     device::Hardware,
@@ -55,6 +55,9 @@ pub struct BenchMachine {
     /// Who is timed when: the schedule's name and its figures. On the simulator nobody is timed.
     #[serde(flatten)]
     pub schedule: Option<Schedule>,
+    /// Of which kind the numbers in the matrices are.
+    #[serde(rename = "data")]
+    pub numbers: Numbers,
     /// Seed of the matrices and of random shapes.
     pub seed: u64,
 }
@@ -76,6 +79,7 @@ impl BenchMachine {
             no_cublas: None,
             no_clock: None,
             schedule: None,
+            numbers: Numbers::default(),
             seed,
         }
     }
@@ -299,14 +303,14 @@ impl BenchReport {
 
     /// Everything as comma-separated values: a row per shape and contender.
     pub fn csv(&self) -> String {
-        let precision = self.machine.precision.name().to_owned();
+        let (precision, data) = (self.machine.precision.name().to_owned(), self.machine.numbers.name().to_owned());
         let mut csv = String::new();
         let mut line = |cells: &[String]| {
             csv.push_str(&cells.join(","));
             csv.push('\n');
         };
         if self.machine.simulated {
-            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right,mma_multiply_adds,mma_share,precision";
+            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right,mma_multiply_adds,mma_share,precision,data,relative_error";
             line(&[header.to_owned()]);
             for row in &self.counts {
                 line(&[
@@ -326,11 +330,13 @@ impl BenchReport {
                     row.mma_multiply_adds.to_string(),
                     row.mma_share.to_string(),
                     precision.clone(),
+                    data.clone(),
+                    row.check.relative_error.to_string(),
                 ]);
             }
             return csv;
         }
-        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision,schedule";
+        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision,schedule,data,relative_error";
         line(&[header.to_owned()]);
         for row in &self.rows {
             line(&[
@@ -364,6 +370,8 @@ impl BenchReport {
                 row.right.to_string(),
                 precision.clone(),
                 cell(self.machine.schedule.map(Schedule::name)),
+                data.clone(),
+                row.check.relative_error.to_string(),
             ]);
         }
         csv
@@ -495,6 +503,7 @@ mod tests {
                 unwritten: 0,
                 max_error: 2e-4 * seconds,
                 rms_error: 1e-5,
+                relative_error: 3e-7,
                 share_of_bound: 0.1,
             },
             reproducible: true,
@@ -556,6 +565,7 @@ mod tests {
                 "1.265 times its speed in the geometric mean of 2 shapes, 0.800 at least (for 2048x2048x2048)"
             )
         );
+        assert!(text.contains("3.00e-7") && text.contains("relative error"), "{text}");
         assert!(text.contains("up to 1980 MHz") && text.contains("1.000 ms") && text.contains("2.000"), "{text}");
     }
 
@@ -572,7 +582,7 @@ mod tests {
             assert!(text.contains(said), "{said} is missing in\n{text}");
         }
         assert!(!text.contains("TF32"), "{text}");
-        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",bf16,rounds")));
+        assert!(report.csv().lines().skip(1).all(|line| line.contains(",bf16,rounds,normal,")));
         assert!(report.picture().unwrap().contains("NVIDIA H200, bf16"));
         assert!(
             BenchReport::measured(machine(Precision::Bf16), &measurements(), Language::Zh)
@@ -591,7 +601,7 @@ mod tests {
         assert!(chinese.contains("持续负载") && !chinese.contains("轮"), "{chinese}");
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!((&json["schedule"], &json["sustained_seconds"]), (&"sustained".into(), &0.4.into()));
-        assert!(report.csv().lines().skip(1).all(|line| line.ends_with(",sustained")));
+        assert!(report.csv().lines().skip(1).all(|line| line.contains(",sustained,")));
         let in_turn = serde_json::to_value(self::report(&measurements(), Language::En)).unwrap();
         assert_eq!((&in_turn["schedule"], &in_turn["rounds"]), (&"rounds".into(), &3.into()));
     }

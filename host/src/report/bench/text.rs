@@ -4,7 +4,7 @@ use gpu_kernels::Precision;
 
 use super::{BenchReport, BenchRow, STEADY_CLOCK, WIDE_SPREAD};
 use crate::{
-    bench::{Contender, Problem, Schedule},
+    bench::{Contender, Numbers, Problem, Schedule},
     language::Language,
     report::table,
 };
@@ -14,7 +14,7 @@ pub fn table(report: &BenchReport, language: Language) -> String {
     let mut parts = vec![preface(report, language).join("\n")];
     if report.machine.simulated {
         parts.push(counts(report, language));
-        parts.push(counts_legend(report, language));
+        parts.push([counts_legend(report, language).as_str(), errors_legend(language)].join("\n"));
     } else {
         parts.push(times(report, language));
         parts.push(times_legend(report, language).join("\n"));
@@ -37,7 +37,7 @@ pub fn table(report: &BenchReport, language: Language) -> String {
 
 fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let machine = &report.machine;
-    let (device, seed) = (&machine.device, machine.seed);
+    let (device, seed, numbers) = (&machine.device, machine.seed, numbers_text(machine.numbers, language));
     let factors = machine.precision.name();
     let output = if machine.half_c { factors } else { "f32" };
     let rounded = match (machine.precision, language) {
@@ -63,10 +63,12 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     if machine.simulated {
         let counted = match language {
             Language::En => format!(
-                "Counted on the {device}: times need a GPU. The kernels' own PTX ran on random matrices (seed {seed})."
+                "Counted on the {device}: times need a GPU. The kernels' own PTX ran on random matrices ({numbers}, seed {seed})."
             ),
             Language::Zh => {
-                format!("以下为 {device} 上的计数；耗时须在 GPU 上测量。核函数的 PTX 在随机矩阵（种子 {seed}）上运行。")
+                format!(
+                    "以下为 {device} 上的计数；耗时须在 GPU 上测量。核函数的 PTX 在随机矩阵（{numbers}，种子 {seed}）上运行。"
+                )
             }
         };
         return [counted].into_iter().chain(rounded).collect();
@@ -89,10 +91,10 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
     let schedule = machine.schedule.map_or(String::new(), |schedule| schedule_text(schedule, language));
     let mut lines = vec![match language {
         Language::En => format!(
-            "Measured on {device} ({facts}): {schedule}, launches in CUDA graphs, random matrices (seed {seed}) beyond the L2 cache."
+            "Measured on {device} ({facts}): {schedule}, launches in CUDA graphs, random matrices ({numbers}, seed {seed}) beyond the L2 cache."
         ),
         Language::Zh => format!(
-            "在 {device}（{facts}）上实测：{schedule}，启动记录在 CUDA 图中，随机矩阵（种子 {seed}）总量超出 L2 缓存。"
+            "在 {device}（{facts}）上实测：{schedule}，启动记录在 CUDA 图中，随机矩阵（{numbers}，种子 {seed}）总量超出 L2 缓存。"
         ),
     }];
     lines.extend(rounded);
@@ -129,6 +131,17 @@ fn preface(report: &BenchReport, language: Language) -> Vec<String> {
         Language::Zh => format!("负载下的时钟频率未知：{reason}。峰值占比按最高频率计算。"),
     }));
     lines
+}
+
+/// What A and B consist of.
+fn numbers_text(numbers: Numbers, language: Language) -> &'static str {
+    match numbers {
+        Numbers::Normal => language.choose("standard normal", "标准正态分布"),
+        Numbers::Uniform => language.choose("uniform from -1 to 1", "-1 到 1 均匀分布"),
+        Numbers::Positive => language.choose("uniform from 0 to 1", "0 到 1 均匀分布"),
+        Numbers::Wide => language.choose("of either sign, from 2^-30 to 2^30", "符号随机，绝对值从 2^-30 到 2^30"),
+        Numbers::Cancelling => language.choose("sums that nearly cancel", "求和时几乎相互抵消"),
+    }
 }
 
 /// Who was timed when.
@@ -179,7 +192,12 @@ fn times(report: &BenchReport, language: Language) -> String {
     if compared {
         headers.push(say("by cuBLAS's", "误差比"));
     }
+    headers.push(say("relative error", "相对误差"));
+    if compared {
+        headers.push(say("by cuBLAS's", "误差比"));
+    }
     headers.push(say("product", "结果"));
+    let error_ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
     let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.3}"));
     let rows = report.rows.iter().map(|row| {
         let mut cells = vec![
@@ -196,7 +214,11 @@ fn times(report: &BenchReport, language: Language) -> String {
         }
         cells.push(format!("{:.2e}", row.check.max_error));
         if compared {
-            cells.push(row.error_ratio.map_or(String::new(), |ratio| format!("{ratio:.2}")));
+            cells.push(error_ratio(row.error_ratio));
+        }
+        cells.push(format!("{:.2e}", row.check.relative_error));
+        if compared {
+            cells.push(error_ratio(row.rms_error_ratio));
         }
         cells.push(match (row.check.passed(), row.reproducible) {
             (true, true) => say("right", "正确"),
@@ -243,12 +265,21 @@ fn times_legend(report: &BenchReport, language: Language) -> Vec<String> {
     }
     if report.machine.cublas.is_some() {
         let said = language.choose(
-            "x cuBLAS: cuBLAS's time by this one, above 1 is faster; max error: from an f64 reference.",
-            "对 cuBLAS 倍数：cuBLAS 耗时除以该耗时，大于 1 即更快；最大误差：与 f64 参考值之差。",
+            "x cuBLAS: cuBLAS's time by this one, above 1 is faster; by cuBLAS's: the error before it by that of cuBLAS.",
+            "对 cuBLAS 倍数：cuBLAS 耗时除以该耗时，大于 1 即更快；误差比：其左侧误差与 cuBLAS 误差之比。",
         );
         lines.push(said.to_owned());
     }
+    lines.push(errors_legend(language).to_owned());
     lines
+}
+
+/// What the errors are.
+fn errors_legend(language: Language) -> &'static str {
+    language.choose(
+        "max error: the largest difference from an f64 reference; relative error: the Frobenius norm of the differences by that of the reference.",
+        "最大误差：与 f64 参考值之差的最大值；相对误差：差的 Frobenius 范数与参考值 Frobenius 范数之比。",
+    )
 }
 
 fn summaries(report: &BenchReport, language: Language) -> String {
@@ -291,6 +322,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
         say("barriers", "屏障"),
         say("instructions", "指令数"),
         say("max error", "最大误差"),
+        say("relative error", "相对误差"),
         say("product", "结果"),
     ];
     let rows = report.counts.iter().map(|row| {
@@ -314,6 +346,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
             table::count(row.barriers),
             table::count(row.warp_instructions),
             format!("{:.2e}", row.check.max_error),
+            format!("{:.2e}", row.check.relative_error),
             if row.right { say("right", "正确") } else { say("WRONG", "错误") },
         ]
     });
