@@ -215,12 +215,14 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 22] = [
-        (&["--precision", "f8"], "expected f32 or bf16 or f16 or tf32 or fp32-tc"),
+    let cases: [(&[&str], &str); 24] = [
+        (&["--precision", "f8"], "expected f32 (also ieee) or bf16 or f16 or tf32 or fp32-tc"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--kernels", "cuBLAS"], "there is no kernel named 'cuBLAS'"),
+        (&["--kernels", "64x64x16/0"], "'64x64x16/0' asks for 0 parts of K: the number begins at 1"),
+        (&["--kernels", "gemm,64x64x16/2/0"], "'64x64x16/2/0' asks for 0 rows of tiles: the number begins at 1"),
         (&["--sizes", "64,0"], "0x0x0 is an empty product"),
         (&["--shapes", "0*1x1x1"], "0*1x1x1 is an empty product"),
         (&["--sizes", "4000000000"], "bytes of host memory"),

@@ -163,11 +163,82 @@ fn a_precision_that_is_none_or_not_the_kernels_is_refused() {
         workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(text.to_owned()));
         assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
     };
-    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 or bf16 or f16 or tf32 or fp32-tc");
+    refuses(&["--precision", "f8"], "'f8' is no precision: expected f32 (also ieee) or bf16 or f16 or tf32 or fp32-tc");
     refuses(&["--precision", "bf16", "--kernel", "tiled"], "'tiled' computes in f32, and bf16 is asked for");
     refuses(&["--precision", "bf16", "--kernel", "128x256x16"], "'128x256x16' computes in f32");
     refuses(&["--precision", "f32", "--kernel", "tensor_cores"], "'tensor_cores' computes in bf16");
     refuses(&["--kernel", "tensor_cores", "--alpha", "2"], "'tensor_cores' computes C = A B, without alpha");
+}
+
+#[test]
+fn who_asks_a_lessons_kernel_for_more_than_it_can_is_sent_to_the_librarys_choice_in_the_same_precision() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("a64.npy"), &matrix::random_normal(64, 64, 1)).unwrap();
+    for (kernel, precision) in [("cluster", "bf16"), ("tensor_cores", "bf16"), ("tiled", "f32")] {
+        let refused = workplace.gemm_with("a64.npy", "a64.npy", &["--kernel", kernel, "--alpha", "2"]).code(2);
+        let advice =
+            format!("name no kernel: then the library chooses one that takes them (`gemm --precision {precision}`");
+        refused.stderr(
+            predicate::str::contains(format!("'{kernel}' computes C = A B")).and(predicate::str::contains(advice)),
+        );
+        let advised =
+            workplace.gemm_with("a64.npy", "a64.npy", &["--precision", precision, "--alpha", "2", "--verify"]);
+        advised.code(0).stdout(predicate::str::contains(precision));
+    }
+}
+
+#[test]
+fn that_fp32_tc_was_computed_by_one_of_f32s_own_kernels_is_said() {
+    let workplace = Workplace::new();
+    let own = "one of f32's own kernels, not of fp32-tc: sums are short, the product is small, or the GPU is no Hopper";
+    let said = |a: &str, b: &str, options: &[&str]| {
+        let output = workplace.gemm_with(a, b, options).code(0).get_output().stdout.clone();
+        String::from_utf8(output).unwrap()
+    };
+    assert!(said("a.npy", "b.npy", &["--precision", "fp32-tc"]).contains(own));
+    let json = said("a.npy", "b.npy", &["--precision", "fp32-tc", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["precision"], &json["asked_precision"]), (&"f32".into(), &"fp32-tc".into()));
+    // Who gets what they asked for needn't be told.
+    assert!(!said("a.npy", "b.npy", &["--precision", "f32"]).contains("own kernels"));
+    assert!(!said("a.npy", "b.npy", &["--kernel", "128x64_fp32-tc"]).contains("own kernels"));
+    let json = said("a.npy", "b.npy", &["--precision", "bf16", "--json"]);
+    assert!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["asked_precision"].is_null());
+}
+
+#[test]
+fn numbers_that_overflow_are_counted_in_a_warning() {
+    let workplace = Workplace::new();
+    let said = |a: &str, b: &str, options: &[&str]| {
+        let output = workplace.gemm_with(a, b, &[options, &["--json"]].concat()).code(0).get_output().stdout.clone();
+        let json: serde_json::Value = serde_json::from_slice(&output).unwrap();
+        serde_json::from_value::<Vec<String>>(json["warnings"].clone()).unwrap()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(said("a.npy", "b.npy", &["--precision", "f16"]), none);
+    // 65519 is rounded to the largest number of f16, and 65520 isn't. What was infinite before isn't counted.
+    let large = array![[65519.0_f32, 65520.0, -1e9], [f32::INFINITY, f32::NAN, 1.0]];
+    write_npy(workplace.path("large.npy"), &large).unwrap();
+    write_npy(workplace.path("ones.npy"), &Array2::<f32>::ones((3, 2))).unwrap();
+    let overflown = "2 elements of A are beyond the largest number of f16, 65504, and became infinite";
+    assert_eq!(said("large.npy", "ones.npy", &["--precision", "f16"]), [overflown]);
+    assert_eq!(said("large.npy", "ones.npy", &["--precision", "bf16"]), none);
+    assert_eq!(said("large.npy", "ones.npy", &[]), none);
+    // Sums of f32 overflow too; what is finite in the files and isn't in C is counted.
+    let huge = array![[3e38_f32, 3e38, 3e38], [1.0, 1.0, 1.0]];
+    write_npy(workplace.path("huge.npy"), &huge).unwrap();
+    let sums = "2 elements of C are infinite or NaN, though all numbers that it is made of are finite";
+    assert_eq!(said("huge.npy", "ones.npy", &[]), [sums]);
+    let factors = "3 elements of A are beyond the largest number of f16, 65504, and became infinite";
+    assert_eq!(said("huge.npy", "ones.npy", &["--precision", "f16"]), [factors, sums]);
+    let one = array![[1e6_f32], [1.0], [1.0]];
+    write_npy(workplace.path("one.npy"), &one).unwrap();
+    let factor = "1 element of B is beyond the largest number of f16, 65504, and became infinite";
+    let sums = "5 elements of C are infinite or NaN, though all numbers that it is made of are finite";
+    write_npy(workplace.path("a3.npy"), &Array2::<f32>::ones((5, 3))).unwrap();
+    assert_eq!(said("a3.npy", "one.npy", &["--precision", "f16"]), [factor, sums]);
+    let table = workplace.gemm_with("a3.npy", "one.npy", &["--precision", "f16"]).code(0);
+    table.stdout(predicate::str::is_match(format!("warning +{factor}")).unwrap());
 }
 
 #[test]

@@ -177,7 +177,11 @@ fn precision(text: &str) -> Result<Precision, String> {
     let name = if text == "ieee" { Precision::F32.name() } else { text };
     let known = Precision::ALL.iter().find(|precision| precision.name() == name).copied();
     known.ok_or_else(|| {
-        let names: Vec<_> = Precision::ALL.iter().map(|precision| precision.name()).collect();
+        let name = |precision: &Precision| match precision {
+            Precision::F32 => "f32 (also ieee)",
+            other => other.name(),
+        };
+        let names: Vec<_> = Precision::ALL.iter().map(name).collect();
         format!("'{}' is no precision: expected {}", text.escape_debug(), names.join(" or "))
     })
 }

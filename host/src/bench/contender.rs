@@ -85,22 +85,34 @@ pub struct UnknownContender {
 /// choice.
 pub const GROUPS: [&str; 3] = ["book", "production", "all"];
 
+/// A production kernel with a number behind its name that is 0.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{name}' asks for 0 {what}: the number begins at 1; a production kernel takes the number of parts of K and that of the rows of \
+     tiles that run side by side, as in {kernel}/4/8"
+)]
+pub struct NothingOf {
+    /// The name with its numbers.
+    pub name: String,
+    /// The name without.
+    pub kernel: &'static str,
+    /// What is asked for none of.
+    pub what: &'static str,
+}
+
 /// The contenders of that name: a kernel, `exercise`, a family of production kernels, `gemm`, or one of [`GROUPS`], which
 /// have the kernels of `precision` in them. A kernel that is named may have another.
 ///
 /// # Errors
 ///
-/// [`UnknownContender`], which lists the known ones.
-pub fn by_name(name: &str, precision: Precision) -> Result<Vec<Contender>, UnknownContender> {
+/// [`UnknownContender`], which lists the known ones; [`NothingOf`] if a number behind a name is 0.
+pub fn by_name(name: &str, precision: Precision) -> Result<Vec<Contender>, ContenderError> {
     match name {
         "book" => Ok(book(precision)),
         "production" => Ok(production(precision)),
         "all" => Ok([book(precision), production(precision), vec![Contender::Chosen]].concat()),
         Contender::CHOSEN => Ok(vec![Contender::Chosen]),
-        _ => {
-            let unknown = || UnknownContender { unknown: UnknownKernel { name: name.to_owned() } };
-            of_name(name).map(|contender| vec![contender]).ok_or_else(unknown)
-        }
+        _ => Ok(vec![of_name(name)?]),
     }
 }
 
@@ -135,9 +147,9 @@ pub enum MixedPrecisions {
 ///
 /// # Errors
 ///
-/// [`UnknownContender`]; [`MixedPrecisions`] if a kernel that is named has another precision, or if nobody is left.
+/// Those of [`by_name`]; [`MixedPrecisions`] if a kernel that is named has another precision, or if nobody is left.
 pub fn by_names(names: &[String], asked: Option<Precision>) -> Result<(Vec<Contender>, Precision), ContenderError> {
-    let of_first = || names.iter().find_map(|name| of_name(name)?.precision());
+    let of_first = || names.iter().find_map(|name| of_name(name).ok()?.precision());
     let precision = asked.or_else(of_first).unwrap_or(Precision::F32);
     let wanted = precision.name();
     let mut contenders: Vec<Contender> = Vec::new();
@@ -164,6 +176,9 @@ pub enum ContenderError {
     /// A name of nobody.
     #[error(transparent)]
     Unknown(#[from] UnknownContender),
+    /// A number that is 0.
+    #[error(transparent)]
+    Nothing(#[from] NothingOf),
     /// Names of contenders that can't be compared.
     #[error(transparent)]
     Mixed(#[from] MixedPrecisions),
@@ -187,19 +202,25 @@ fn of_kernel(named: Named) -> Contender {
 }
 
 /// A kernel by its name with, if it's a production kernel and they follow, parts of K and rows of tiles.
-fn of_name(text: &str) -> Option<Contender> {
+fn of_name(text: &str) -> Result<Contender, ContenderError> {
+    let unknown = || UnknownContender { unknown: UnknownKernel { name: text.to_owned() } };
     let Some((name, numbers)) = text.split_once('/') else {
-        return kernels::by_name_or_exercise(text).ok().map(of_kernel);
+        return Ok(kernels::by_name_or_exercise(text).map(of_kernel).map_err(|_| unknown())?);
     };
     let is_production = |kernel| plan::family_of(kernel).is_some() || hopper_kernels::family_of(kernel).is_some();
-    let named = kernels::by_name(name).ok().filter(|named| is_production(named.any()))?;
-    let numbers = numbers.split('/').map(|number| number.parse().ok().filter(|number| *number > 0));
-    let (splits, group) = match numbers.collect::<Option<Vec<u32>>>()?[..] {
-        [splits] => (splits, model::GROUP),
-        [splits, group] => (splits, group),
-        _ => return None,
+    let named = kernels::by_name(name).ok().filter(|named| is_production(named.any())).ok_or_else(unknown)?;
+    let numbers = numbers.split('/').map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>();
+    let (splits, group) = match numbers.as_deref() {
+        Some([splits]) => (*splits, model::GROUP),
+        Some([splits, group]) => (*splits, *group),
+        _ => return Err(unknown().into()),
     };
-    Some(Contender::Kernel { name: text.to_owned(), named, splits, group })
+    let nothing = |what| NothingOf { name: text.to_owned(), kernel: named.name(), what };
+    match (splits, group) {
+        (0, _) => Err(nothing("parts of K").into()),
+        (_, 0) => Err(nothing("rows of tiles").into()),
+        _ => Ok(Contender::Kernel { name: text.to_owned(), named, splits, group }),
+    }
 }
 
 /// Those who take part in a comparison of square matrices when nobody is named: the ladder of the book and what the library
@@ -363,17 +384,20 @@ mod tests {
     }
 
     #[test]
+    fn numbers_behind_a_name_begin_at_1_and_whoever_asks_for_0_is_told_so() {
+        let family = FAMILIES[0].name;
+        for (numbers, what) in [("0", "0 parts of K"), ("0/8", "0 parts of K"), ("4/0", "0 rows of tiles")] {
+            let name = format!("{family}/{numbers}");
+            let error = by_name(&name, Precision::F32).unwrap_err().to_string();
+            let all = [&format!("'{name}' asks for {what}"), "begins at 1", &format!("{family}/4/8")];
+            assert!(all.iter().all(|said| error.contains(*said)) && !error.contains("no kernel named"), "{error}");
+        }
+    }
+
+    #[test]
     fn who_is_nobody_is_named_with_all_who_are_somebody() {
         let family = FAMILIES[0].name;
-        for name in [
-            "fast",
-            "",
-            "tiled/2",
-            "cuBLAS",
-            &format!("{family}/0"),
-            &format!("{family}/1/8/2"),
-            &format!("{family}/x"),
-        ] {
+        for name in ["fast", "", "tiled/2", "cuBLAS", &format!("{family}/1/8/2"), &format!("{family}/x")] {
             let error = by_name(name, Precision::F32).unwrap_err().to_string();
             assert!(
                 error.contains(&format!("'{name}'")) && error.contains(family) && error.contains("tiled_8"),

@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use anyhow::ensure;
+use gpu_kernels::Precision;
 use host::{
     device::Device,
     gemm::{Gemm, HostProduct, precision_of, rounded},
     kernels,
     matrix::{self, OutputFile, can_allocate},
-    report::{Formula, GemmReport, ProductReport},
+    report::{Formula, GemmReport, Overflows, ProductReport},
     verify::{self, Verification},
 };
-use ndarray::{ArrayD, ArrayView2, ArrayView3, Axis, Ix3};
+use ndarray::{Array, ArrayD, ArrayView2, ArrayView3, Axis, Dimension, Ix3};
 
 use super::{progress, start_workers};
 use crate::cli::{Common, GemmArguments};
@@ -24,10 +25,11 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     );
     let named = arguments.kernel.as_deref().map(kernels::by_name).transpose()?;
     let precision = precision_of(arguments.precision, named)?;
-    let read = |path: &Path| anyhow::Ok(rounded(precision, matrix::read_npy(path)?));
-    let (a_file, b_file) = (read(&arguments.a)?, read(&arguments.b)?);
+    let read = |path: &Path| anyhow::Ok(RoundedFile::new(precision, matrix::read_npy(path)?));
+    let (a_read, b_read) = (read(&arguments.a)?, read(&arguments.b)?);
+    let (a_file, b_file) = (&a_read.numbers, &b_read.numbers);
     let c_file = arguments.c.as_deref().map(matrix::read_npy).transpose()?;
-    let (a, b) = (batch(&a_file, arguments.trans_a), batch(&b_file, arguments.trans_b));
+    let (a, b) = (batch(a_file, arguments.trans_a), batch(b_file, arguments.trans_b));
     let is_batch = a_file.ndim().max(b_file.ndim()) == 3;
     if let Some((path, c)) = arguments.c.as_ref().zip(c_file.as_ref()) {
         let (path, dimensions, expected) = (path.display(), c.ndim(), if is_batch { 3 } else { 2 });
@@ -80,7 +82,16 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
             if is_batch { Verification::of_batch(each) } else { each.next().expect("there is one product") }
         })
     });
-    let report = ProductReport::new(&gemm.device().info(), &computed, k, verification).with_formula(formula);
+    let c_counts = c_file.as_ref().filter(|_| beta != 0.0);
+    let was_finite = [a_read.was_finite, b_read.was_finite, formula.alpha.is_finite(), beta.is_finite()];
+    let from_finite = !was_finite.contains(&false) && c_counts.is_none_or(|c| not_finite(c) == 0);
+    let overflows = Overflows {
+        factors: [a_read.overflown, b_read.overflown],
+        c: if from_finite { not_finite(&computed.c) } else { 0 },
+    };
+    let report = ProductReport::new(&gemm.device().info(), &computed, k, verification)
+        .with_formula(formula)
+        .asked_for(precision);
     let written = report.passed();
     if written {
         match is_batch {
@@ -88,7 +99,31 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
             false => output.write_npy(&computed.c.index_axis_move(Axis(0), 0))?,
         }
     }
-    Ok(GemmReport::new(report, written.then_some(arguments.output.as_path())))
+    let report = GemmReport::new(report, written.then_some(arguments.output.as_path()));
+    Ok(report.with_overflows(overflows, precision))
+}
+
+/// The numbers of a file, rounded to what a product in a precision is computed with.
+struct RoundedFile {
+    numbers: ArrayD<f32>,
+    /// Whether all of them were finite in the file.
+    was_finite: bool,
+    /// How many rounding made infinite.
+    overflown: usize,
+}
+
+impl RoundedFile {
+    fn new(precision: Precision, numbers: ArrayD<f32>) -> RoundedFile {
+        let before = not_finite(&numbers);
+        let numbers = rounded(precision, numbers);
+        let overflown = if precision.is_f32() { 0 } else { not_finite(&numbers) - before };
+        RoundedFile { numbers, was_finite: before == 0, overflown }
+    }
+}
+
+/// How many numbers are infinite or NaN.
+fn not_finite<D: Dimension>(numbers: &Array<f32, D>) -> usize {
+    numbers.iter().filter(|number| !number.is_finite()).count()
 }
 
 /// What a file holds as a batch, of one matrix where it holds one.

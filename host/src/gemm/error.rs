@@ -1,6 +1,16 @@
 //! What can be wrong with a product, said to whoever asked for it.
 
-use crate::device::{DeviceError, TensorMapError};
+use gpu_kernels::Precision;
+
+use crate::{
+    device::{DeviceError, TensorMapError},
+    kernels,
+};
+
+/// The precision to ask for in place of a kernel of that name.
+fn precision_of(kernel: &str) -> &'static str {
+    kernels::by_name_or_exercise(kernel).map_or(Precision::F32, |named| named.any().precision).name()
+}
 
 /// Why a product could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +166,8 @@ pub enum GemmError {
     },
     /// A kernel of the book, which computes plain products only.
     #[error(
-        "the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave these out, or leave the kernel to be chosen for factors of f32"
+        "the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave these out, or name no kernel: then the library chooses one that takes them (`gemm --precision {}`, without --kernel)",
+        precision_of(kernel)
     )]
     PlainOnly {
         /// The kernel.

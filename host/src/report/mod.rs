@@ -22,7 +22,7 @@ pub use bench::{BenchMachine, BenchReport, BenchRow, CountedRow, LeftOut, Summar
 pub use check::{CheckReport, KernelCheck};
 pub use exercise::{ExerciseReport, PageReport, Reward};
 pub use explain::{ExplainReport, GpuFacts, InstructionFacts, LineFacts, MeasuredFacts, RegisterFacts};
-pub use product::{Formula, GemmReport, ProductReport, RunReport};
+pub use product::{Formula, GemmReport, Overflows, ProductReport, RunReport};
 pub use sweep::{Best, CountRow, SweepMachine, SweepReport, TimeRow};
 pub use tune::{TuneAct, TuneReport, TuningFacts};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpu_kernels::{LaunchShape, Signature};
+use gpu_kernels::{LaunchShape, Precision, Signature};
 use ndarray::Dimension;
 use serde::Serialize;
 
@@ -55,6 +55,8 @@ pub struct ProductReport {
     pub factors: &'static str,
     /// What it is computed in: the kernel's precision.
     pub precision: &'static str,
+    /// What was asked for, if the library took a kernel of another precision for it, which is no less exact.
+    pub asked_precision: Option<&'static str>,
     /// The device that ran it.
     pub device: DeviceInfo,
     /// Whether the device is the simulator, whose times are not GPU times.
@@ -101,6 +103,7 @@ impl ProductReport {
             k,
             factors: kernel.precision.factors().name(),
             precision: kernel.precision.name(),
+            asked_precision: None,
             device: device.clone(),
             simulated: device.kind == DeviceKind::Simulator,
             formula: Formula::default(),
@@ -123,6 +126,12 @@ impl ProductReport {
     /// The same, with another formula than C = A B.
     pub fn with_formula(self, formula: Formula) -> ProductReport {
         ProductReport { formula, ..self }
+    }
+
+    /// The same, for whom `precision` was asked for.
+    pub fn asked_for(self, precision: Precision) -> ProductReport {
+        let asked = precision.name();
+        ProductReport { asked_precision: (asked != self.precision).then_some(asked), ..self }
     }
 
     /// The formula with the sizes of what it says.
@@ -153,7 +162,9 @@ impl ProductReport {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![("kernel", format!("{}: {}", self.kernel, self.title)), ("product", self.formula())];
+        let mut facts = vec![("kernel", format!("{}: {}", self.kernel, self.title))];
+        facts.extend(self.asked_precision.map(|asked| ("", other_precision(asked, self.precision))));
+        facts.push(("product", self.formula()));
         if let Some(batch) = self.formula.batch {
             let shared = self.formula.shared.map_or(String::new(), |name| format!(", the same {name} for all"));
             facts.push(("batch", format!("{batch} products{shared}")));
@@ -201,6 +212,16 @@ impl ProductReport {
         };
         format!("{milliseconds:.4} ms, {teraflops:.2} TFLOP/s ({launches})")
     }
+}
+
+/// Why a kernel of another precision was taken than was asked for.
+fn other_precision(asked: &str, has: &str) -> String {
+    if asked == Precision::F32Parts.name() {
+        return format!(
+            "one of {has}'s own kernels, not of {asked}: sums are short, the product is small, or the GPU is no Hopper"
+        );
+    }
+    format!("computed in {has}, not in {asked}: this GPU has no kernel of {asked} for such a product")
 }
 
 fn verification_facts(verification: &Verification, k: usize) -> Vec<(&'static str, String)> {
@@ -271,6 +292,42 @@ impl Report for RunReport {
     }
 }
 
+/// Elements that overflowed on the way from the files to C.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overflows {
+    /// Those of A and of B that rounding to the precision's factors made infinite.
+    pub factors: [usize; 2],
+    /// Those of C that are infinite or NaN, if everything in the files is finite.
+    pub c: usize,
+}
+
+impl Overflows {
+    /// A line for each matrix that has any.
+    fn warnings(&self, precision: Precision) -> Vec<String> {
+        let largest = match precision {
+            Precision::F16 => "65504",
+            Precision::Bf16 => "3.39e38",
+            Precision::Tf32 | Precision::F32 | Precision::F32Parts => "3.40e38",
+        };
+        let name = precision.name();
+        let elements = |count: usize, matrix: &str| match count {
+            1 => format!("1 element of {matrix} is"),
+            _ => format!("{count} elements of {matrix} are"),
+        };
+        let factors =
+            ["A", "B"].into_iter().zip(self.factors).filter(|(_, count)| *count > 0).map(|(matrix, count)| {
+                format!(
+                    "{} beyond the largest number of {name}, {largest}, and became infinite",
+                    elements(count, matrix)
+                )
+            });
+        let c = (self.c > 0).then(|| {
+            format!("{} infinite or NaN, though all numbers that it is made of are finite", elements(self.c, "C"))
+        });
+        factors.chain(c).collect()
+    }
+}
+
 /// A product of two files.
 #[derive(Debug, Serialize)]
 pub struct GemmReport {
@@ -279,6 +336,8 @@ pub struct GemmReport {
     pub product: ProductReport,
     /// The file that holds C; none if the check failed. What is no UTF-8 in its name is replaced.
     pub output: Option<String>,
+    /// What C may not be expected to hold.
+    pub warnings: Vec<String>,
     /// The verdict; none if no check was asked for.
     pub passed: Option<bool>,
 }
@@ -287,13 +346,19 @@ impl GemmReport {
     /// The report on a product, with the file that it was written to.
     pub fn new(product: ProductReport, output: Option<&Path>) -> GemmReport {
         let passed = product.verification.as_ref().map(Verification::passed);
-        GemmReport { product, output: output.map(|path| path.display().to_string()), passed }
+        GemmReport { product, output: output.map(|path| path.display().to_string()), warnings: Vec::new(), passed }
+    }
+
+    /// The same, with a warning for what overflowed in a product of that precision.
+    pub fn with_overflows(self, overflows: Overflows, precision: Precision) -> GemmReport {
+        GemmReport { warnings: overflows.warnings(precision), ..self }
     }
 }
 
 impl Report for GemmReport {
     fn table(&self) -> String {
         let mut facts = self.product.facts();
+        facts.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
         match &self.output {
             Some(path) => facts.push(("wrote", path.clone())),
             None => facts.push(("wrote", "nothing: the result is wrong".to_owned())),
