@@ -136,6 +136,23 @@ fn without_a_gpu_it_says_so() {
 }
 
 #[test]
+fn all_launches_of_a_product_are_counted_and_a_precision_that_the_library_left_is_named() {
+    let report = json(&["--device", "sim", "--shapes", "64x64x128", "--kernels", "64x64x16,64x64x16/2"]);
+    let [whole, split] = [0, 1].map(|row| &report["counts"][row]);
+    assert_eq!((&whole["launches"], &split["launches"]), (&1.into(), &2.into()));
+    assert!(split["sectors"].as_u64() > whole["sectors"].as_u64() && split["right"] == true, "{report}");
+    let arguments =
+        ["--device", "sim", "--shapes", "64x64x128", "--kernels", "gemm,128x64_fp32-tc", "--precision", "fp32-tc"];
+    let report = json(&arguments);
+    assert_eq!(column(&report["counts"], "kernel_precision"), ["f32", "fp32-tc"]);
+    assert_eq!(report["counts"][1]["launches"], 3);
+    let said = predicate::str::contains("gemm took one of f32's own kernels for 64x64x128: sums are short");
+    common::host().arg("bench").args(arguments).args(["--lang", "en"]).assert().code(0).stdout(said);
+    let said = predicate::str::contains("改用 f32 自身的核函数");
+    common::host().arg("bench").args(arguments).args(["--lang", "zh"]).assert().code(0).stdout(said);
+}
+
+#[test]
 fn without_a_gpu_nothing_is_timed_however_it_should_be() {
     let counted =
         |options: &[&str]| json(&[&["--device", "sim", "--sizes", "16", "--kernels", "tiled"], options].concat());

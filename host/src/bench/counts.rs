@@ -1,5 +1,6 @@
-//! What a launch costs, counted on the simulator: what there is to say of speed without a GPU.
+//! What the launches of a product cost, counted on the simulator: what there is to say of speed without a GPU.
 
+use gpu_kernels::Kernel;
 use ptx_simulator::observe::costs::{Costs, Counts};
 
 use super::{
@@ -18,9 +19,11 @@ pub struct Counted {
     pub problem: Problem,
     /// Who.
     pub contender: Contender,
-    /// The kernel that ran.
-    pub kernel: &'static str,
-    /// Blocks that were launched.
+    /// The kernel that multiplied.
+    pub kernel: &'static Kernel,
+    /// Launches: that of the kernel, and of those that prepare for it or add up the sums of its splits.
+    pub launches: usize,
+    /// Blocks of all launches.
     pub blocks: u64,
     /// What they cost.
     pub counts: Counts,
@@ -31,7 +34,7 @@ pub struct Counted {
 }
 
 /// Has a contender do a problem on the simulator, counts what it costs and checks the product. `None` if the contender
-/// doesn't take the problem, or it's a batch. One launch is counted: K isn't split.
+/// doesn't take the problem, or it's a batch. All launches of the product are counted together.
 ///
 /// # Errors
 ///
@@ -50,16 +53,19 @@ pub fn count(
     let inputs = Inputs::random(problem, numbers, seed)?;
     let mut buffers = Buffers::new(hands.gemm.device(), problem, &inputs, 1)?;
     buffers.poison()?;
-    let Some(Plan { kernel, .. }) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
+    let Some(Plan { kernel, splits, .. }) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
     let copy = buffers.copy(0);
-    let [a, b, c] = copy.single()?;
-    let observed = hands.gemm.observe(kernel, a, b, c, |module, _| Costs::new(module, kernel.entry))?;
-    let counts = observed.map(|costs| costs.total()).unwrap_or_default();
+    let mut blocks = 0;
+    let watched = hands.gemm.observe_all(kernel, splits, 0.0, copy.single()?, |entry, module, config| {
+        blocks += config.grid.into_iter().map(u64::from).product::<u64>();
+        Costs::new(module, entry)
+    })?;
+    let mut counts = Counts::default();
+    watched.iter().for_each(|costs| counts += costs.total());
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());
     let ratios = Ratios::new(&counts, [m, n, k], kernel.precision);
-    let blocks = kernel.blocks(m, n, k);
-    let contender = contender.clone();
-    Ok(Some(Counted { problem: *problem, contender, kernel: kernel.name, blocks, counts, ratios, check }))
+    let (contender, launches) = (contender.clone(), watched.len());
+    Ok(Some(Counted { problem: *problem, contender, kernel, launches, blocks, counts, ratios, check }))
 }
 
 #[cfg(test)]
@@ -82,8 +88,36 @@ mod tests {
         let counted = count(hands, &naive, &problem, Numbers::Normal, 1).unwrap().unwrap();
         assert_eq!((counted.counts.thread_fma, counted.counts.barriers), (40 * 24 * 33, 0));
         assert!(counted.check.passed() && counted.check.elements == 960);
+        assert_eq!((counted.launches, counted.blocks), (1, counted.kernel.blocks(40, 24, 33)));
         let batch = Problem { batch: 2, ..problem };
         assert!(count(hands, &naive, &batch, Numbers::Normal, 1).unwrap().is_none());
         assert!(count(hands, &Contender::Cublas, &problem, Numbers::Normal, 1).unwrap().is_none());
+    }
+
+    #[test]
+    fn adding_up_splits_and_splitting_numbers_into_parts_are_launches_that_count() {
+        let gemm = Gemm::new(Device::open(DeviceSelector::Simulator).unwrap());
+        let hands = Hands { gemm: &gemm, cublas: None };
+        let count = |name: &str, precision: Precision, k| {
+            let contender = contender::by_name(name, precision).unwrap().remove(0);
+            let problem = Problem::new(64, 64, k).of(precision);
+            let counted = count(hands, &contender, &problem, Numbers::Normal, 1).unwrap().unwrap();
+            assert!(counted.check.passed(), "{name}: {:?}", counted.check);
+            counted
+        };
+        let [whole, split] = ["64x64x16", "64x64x16/4"].map(|name| count(name, Precision::F32, 256));
+        assert_eq!((whole.launches, split.launches, whole.blocks), (1, 2, 1));
+        // Four blocks multiply, and others add up what they wrote: four matrices are written and read that weren't before.
+        assert!(split.blocks > 4 && split.counts.thread_fma >= whole.counts.thread_fma);
+        let sums = 4 * 64 * 64 * 4 / 32;
+        assert!(split.counts.global_stores.units >= whole.counts.global_stores.units + sums);
+        let loaded = |counted: &Counted| counted.counts.global_loads.units + counted.counts.global_copies.units;
+        assert!(loaded(&split) >= loaded(&whole) + sums);
+        let halves = ["128x64_bf16", "128x64_bf16/2"].map(|name| count(name, Precision::Bf16, 512).launches);
+        assert_eq!(halves, [1, 2]);
+        // Splitting, multiplying, and what computes in f32 where parts aren't enough.
+        let parts = count("128x64_fp32-tc", Precision::F32Parts, 256);
+        assert_eq!(parts.launches, 3);
+        assert!(parts.counts.global_stores.bytes > 2 * 4 * 64 * 256, "the parts are written");
     }
 }

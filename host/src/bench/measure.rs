@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpu_kernels::Precision;
+
 use super::{
     BenchError,
     check::{Check, Samples},
@@ -53,6 +55,8 @@ pub struct Entry {
     pub contender: Contender,
     /// The kernel, if it's known: that which the library chose, for one. After a `/`, in how many parts K is split.
     pub kernel: Option<String>,
+    /// What that kernel computes in: in f32 where the library found nothing better for the precision that is compared.
+    pub kernel_precision: Option<Precision>,
     /// The time of one launch; none if its product is wrong, which takes no time to speak of.
     pub times: Option<Times>,
     /// Launches in each batch.
@@ -283,8 +287,9 @@ fn check(
     let check = samples.check(problem, first.first());
     let mut reproducible = first.all_are(first.first());
     reproducible &= run()?.all_are(first.first());
-    let kernel = hands.plan(&contender, problem, buffers.copy(0))?.as_ref().map(plan_name);
-    Ok(Entry { contender, kernel, times: None, launches: 0, check, reproducible, clock: None })
+    let plan = hands.plan(&contender, problem, buffers.copy(0))?;
+    let (kernel, kernel_precision) = (plan.as_ref().map(plan_name), plan.map(|plan| plan.kernel.precision));
+    Ok(Entry { contender, kernel, kernel_precision, times: None, launches: 0, check, reproducible, clock: None })
 }
 
 /// Records a contender's batch and runs it until the GPU is warm.
@@ -315,8 +320,6 @@ fn launches(copies: usize, pass: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use gpu_kernels::Precision;
-
     use super::*;
     use crate::{bench::contender, device::DeviceSelector, gemm::Gemm};
 

@@ -133,6 +133,8 @@ pub struct BenchRow {
     pub contender: String,
     /// The kernel that ran, if it's known; after a `/`, in how many parts K is split.
     pub kernel: Option<String>,
+    /// What that kernel computes in, if it's known: f32 where the library found nothing better.
+    pub kernel_precision: Option<&'static str>,
     /// The time of one launch in seconds; none if the product is wrong.
     pub seconds: Option<Times>,
     /// Launches in each batch, of which every round has one.
@@ -187,8 +189,12 @@ pub struct CountedRow {
     pub shape: Problem,
     /// The contender.
     pub contender: String,
-    /// The kernel that ran.
+    /// The kernel that ran; others may have prepared for it or added up its sums.
     pub kernel: &'static str,
+    /// What that kernel computes in: f32 where the library found nothing better.
+    pub kernel_precision: &'static str,
+    /// Launches of the product, of which everything is counted.
+    pub launches: usize,
     /// Blocks.
     pub blocks: u64,
     /// Fused multiply-adds of all threads.
@@ -310,7 +316,7 @@ impl BenchReport {
             csv.push('\n');
         };
         if self.machine.simulated {
-            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right,mma_multiply_adds,mma_share,precision,data,relative_error";
+            let header = "shape,contender,kernel,blocks,fma,fma_share,shared_wavefronts,bank_conflict_degree,sectors,barriers,warp_instructions,max_error,right,mma_multiply_adds,mma_share,precision,data,relative_error,launches,kernel_precision";
             line(&[header.to_owned()]);
             for row in &self.counts {
                 line(&[
@@ -332,11 +338,13 @@ impl BenchReport {
                     precision.clone(),
                     data.clone(),
                     row.check.relative_error.to_string(),
+                    row.launches.to_string(),
+                    row.kernel_precision.to_owned(),
                 ]);
             }
             return csv;
         }
-        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision,schedule,data,relative_error";
+        let header = "shape,m,n,k,transposed_a,transposed_b,batch,contender,kernel,seconds,fastest,slowest,spread,rounds,launches,copies,tflops,clock_mhz,share_of_peak,ratio,max_error,rms_error,share_of_bound,error_ratio,rms_error_ratio,checked,reproducible,right,precision,schedule,data,relative_error,kernel_precision";
         line(&[header.to_owned()]);
         for row in &self.rows {
             line(&[
@@ -372,6 +380,7 @@ impl BenchReport {
                 cell(self.machine.schedule.map(Schedule::name)),
                 data.clone(),
                 row.check.relative_error.to_string(),
+                cell(row.kernel_precision),
             ]);
         }
         csv
@@ -432,7 +441,9 @@ impl CountedRow {
         CountedRow {
             shape: counted.problem,
             contender: counted.contender.name().to_owned(),
-            kernel: counted.kernel,
+            kernel: counted.kernel.name,
+            kernel_precision: counted.kernel.precision.name(),
+            launches: counted.launches,
             blocks: counted.blocks,
             fma: counted.counts.thread_fma,
             fma_share: counted.ratios.fma_share,
@@ -466,6 +477,7 @@ fn row(machine: &BenchMachine, measurement: &Measurement, entry: &Entry) -> Benc
         batch: problem.batch,
         contender: entry.contender.name().to_owned(),
         kernel: entry.kernel.clone(),
+        kernel_precision: entry.kernel_precision.map(Precision::name),
         seconds: entry.times,
         launches: entry.launches,
         copies: measurement.copies,
@@ -495,6 +507,7 @@ mod tests {
         Entry {
             contender,
             kernel: None,
+            kernel_precision: None,
             times: Times::of(&[seconds * 0.999, seconds, seconds * 1.001]),
             launches: 20,
             check: Check {
@@ -604,6 +617,27 @@ mod tests {
         assert!(report.csv().lines().skip(1).all(|line| line.contains(",sustained,")));
         let in_turn = serde_json::to_value(self::report(&measurements(), Language::En)).unwrap();
         assert_eq!((&in_turn["schedule"], &in_turn["rounds"]), (&"rounds".into(), &3.into()));
+    }
+
+    #[test]
+    fn where_the_library_took_a_kernel_of_f32_for_another_precision_it_says_so() {
+        let said = |precision, language| {
+            let mut all = measurements();
+            all[0].entries[0].kernel_precision = Some(Precision::F32);
+            all[1].entries[0].kernel_precision = Some(precision);
+            let report = BenchReport::measured(machine(precision), &all, language);
+            assert_eq!(report.rows[0].kernel_precision, Some("f32"));
+            report.table()
+        };
+        let text = said(Precision::F32Parts, Language::En);
+        assert!(text.contains("gemm took one of f32's own kernels for 1024x1024x1024: sums are short"), "{text}");
+        assert!(said(Precision::F32Parts, Language::Zh).contains("gemm 在 1024x1024x1024 上改用 f32 自身的核函数"));
+        assert!(
+            said(Precision::Bf16, Language::En)
+                .contains("gemm computed 1024x1024x1024 in f32: this GPU has no kernel of bf16")
+        );
+        assert!(said(Precision::Bf16, Language::Zh).contains("gemm 以 f32 计算 1024x1024x1024"));
+        assert!(!said(Precision::F32, Language::En).contains("own kernels"));
     }
 
     #[test]

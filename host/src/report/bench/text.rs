@@ -22,6 +22,7 @@ pub fn table(report: &BenchReport, language: Language) -> String {
             parts.push(summaries(report, language));
         }
     }
+    parts.extend(other_precision(report, language));
     let left_out = left_out(report, language);
     if !left_out.is_empty() {
         parts.push(left_out.join("\n"));
@@ -313,6 +314,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
     let headers = vec![
         say("kernel", "核函数"),
         say("m x n x k", "m x n x k"),
+        say("launches", "启动"),
         say("blocks", "线程块"),
         multiplying(precision).to_owned(),
         say("of all", "占比"),
@@ -337,6 +339,7 @@ fn counts(report: &BenchReport, language: Language) -> String {
         vec![
             name,
             row.shape.to_string(),
+            row.launches.to_string(),
             row.blocks.to_string(),
             table::count(multiply_adds),
             percent(share),
@@ -374,11 +377,11 @@ fn counts_legend(report: &BenchReport, language: Language) -> String {
     };
     match language {
         Language::En => format!(
-            "{multiply_adds}, which are counted per warp; shared waves: passes over the 32 banks; sectors: of 32 bytes, that requests \
+            "Of all launches of a product. {multiply_adds}, which are counted per warp; shared waves: passes over the 32 banks; sectors: of 32 bytes, that requests \
              to global memory touch; barriers: arrivals of warps."
         ),
         Language::Zh => format!(
-            "{multiply_adds}（按 warp 计）的比例；共享内存波前：占用 32 个存储体的轮数；扇区：全局内存请求触及的 32 字节单位；屏障：warp \
+            "按一次乘积的全部启动计。{multiply_adds}（按 warp 计）的比例；共享内存波前：占用 32 个存储体的轮数；扇区：全局内存请求触及的 32 字节单位；屏障：warp \
              到达屏障的次数。"
         ),
     }
@@ -394,6 +397,34 @@ fn some(shapes: &[Problem], language: Language) -> String {
         (more, Language::En) => format!("{named} and {more} more"),
         (more, Language::Zh) => format!("{named} 等 {} 个", more + NAMED),
     }
+}
+
+/// For which shapes the library took a kernel of f32 though another precision is compared; `None` if for none.
+fn other_precision(report: &BenchReport, language: Language) -> Option<String> {
+    let asked = report.machine.precision;
+    let chosen = |contender: &str, precision: Option<&str>| {
+        contender == Contender::CHOSEN && precision.is_some_and(|precision| precision != asked.name())
+    };
+    let timed = report.rows.iter().filter(|row| chosen(&row.contender, row.kernel_precision)).map(|row| row.shape);
+    let counted =
+        report.counts.iter().filter(|row| chosen(&row.contender, Some(row.kernel_precision))).map(|row| row.shape);
+    let shapes: Vec<Problem> = timed.chain(counted).collect();
+    if shapes.is_empty() {
+        return None;
+    }
+    let (chosen, shapes, precision) = (Contender::CHOSEN, some(&shapes, language), asked.name());
+    Some(match (asked, language) {
+        (Precision::F32Parts, Language::En) => format!(
+            "{chosen} took one of f32's own kernels for {shapes}: sums are short, the product is small, or the GPU is no Hopper."
+        ),
+        (Precision::F32Parts, Language::Zh) => {
+            format!("{chosen} 在 {shapes} 上改用 f32 自身的核函数：累加较短、乘积较小，或该 GPU 不是 Hopper。")
+        }
+        (_, Language::En) => {
+            format!("{chosen} computed {shapes} in f32: this GPU has no kernel of {precision} for them.")
+        }
+        (_, Language::Zh) => format!("{chosen} 以 f32 计算 {shapes}：该 GPU 没有适用的 {precision} 核函数。"),
+    })
 }
 
 fn left_out(report: &BenchReport, language: Language) -> Vec<String> {
