@@ -140,6 +140,7 @@ fn all_launches_of_a_product_are_counted_and_a_precision_that_the_library_left_i
     let report = json(&["--device", "sim", "--shapes", "64x64x128", "--kernels", "64x64x16,64x64x16/2"]);
     let [whole, split] = [0, 1].map(|row| &report["counts"][row]);
     assert_eq!((&whole["launches"], &split["launches"]), (&1.into(), &2.into()));
+    assert_eq!(split["kernel"], format!("{} /2", whole["kernel"].as_str().unwrap()));
     assert!(split["sectors"].as_u64() > whole["sectors"].as_u64() && split["right"] == true, "{report}");
     let arguments =
         ["--device", "sim", "--shapes", "64x64x128", "--kernels", "gemm,128x64_fp32-tc", "--precision", "fp32-tc"];

@@ -1,6 +1,5 @@
 //! What the launches of a product cost, counted on the simulator: what there is to say of speed without a GPU.
 
-use gpu_kernels::Kernel;
 use ptx_simulator::observe::costs::{Costs, Counts};
 
 use super::{
@@ -19,9 +18,9 @@ pub struct Counted {
     pub problem: Problem,
     /// Who.
     pub contender: Contender,
-    /// The kernel that multiplied.
-    pub kernel: &'static Kernel,
-    /// Launches: that of the kernel, and of those that prepare for it or add up the sums of its splits.
+    /// How it was computed.
+    pub plan: Plan,
+    /// Launches: that of the plan's kernel, and of those that prepare for it or add up the sums of its splits.
     pub launches: usize,
     /// Blocks of all launches.
     pub blocks: u64,
@@ -53,7 +52,8 @@ pub fn count(
     let inputs = Inputs::random(problem, numbers, seed)?;
     let mut buffers = Buffers::new(hands.gemm.device(), problem, &inputs, 1)?;
     buffers.poison()?;
-    let Some(Plan { kernel, splits, .. }) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
+    let Some(plan) = hands.plan(contender, problem, buffers.copy(0))? else { return Ok(None) };
+    let Plan { kernel, splits, .. } = plan;
     let copy = buffers.copy(0);
     let mut blocks = 0;
     let watched = hands.gemm.observe_all(kernel, splits, 0.0, copy.single()?, |entry, module, config| {
@@ -65,7 +65,7 @@ pub fn count(
     let check = Samples::new(problem, &inputs, seed).check(problem, buffers.results()?.first());
     let ratios = Ratios::new(&counts, [m, n, k], kernel.precision);
     let (contender, launches) = (contender.clone(), watched.len());
-    Ok(Some(Counted { problem: *problem, contender, kernel, launches, blocks, counts, ratios, check }))
+    Ok(Some(Counted { problem: *problem, contender, plan, launches, blocks, counts, ratios, check }))
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
         let counted = count(hands, &naive, &problem, Numbers::Normal, 1).unwrap().unwrap();
         assert_eq!((counted.counts.thread_fma, counted.counts.barriers), (40 * 24 * 33, 0));
         assert!(counted.check.passed() && counted.check.elements == 960);
-        assert_eq!((counted.launches, counted.blocks), (1, counted.kernel.blocks(40, 24, 33)));
+        assert_eq!((counted.launches, counted.blocks), (1, counted.plan.kernel.blocks(40, 24, 33)));
         let batch = Problem { batch: 2, ..problem };
         assert!(count(hands, &naive, &batch, Numbers::Normal, 1).unwrap().is_none());
         assert!(count(hands, &Contender::Cublas, &problem, Numbers::Normal, 1).unwrap().is_none());

@@ -9,7 +9,7 @@
 //! | `measure` | how long do they take? |
 //! | `rounds` | who is timed when? |
 //! | `statistics` | what do many times say? |
-//! | `counts` | what does a launch cost, without a GPU? |
+//! | `counts` | what do the launches of a product cost, without a GPU? |
 //!
 //! # What is compared
 //!

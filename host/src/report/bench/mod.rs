@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::Report;
 use crate::{
     bench::{
-        self, Contender, Measurement, Numbers, Problem, Schedule, Summary, check::Check, counts::Counted,
-        measure::Entry, statistics::Times,
+        self, Contender, Measurement, Numbers, Problem, Schedule, Summary, check::Check, contender::plan_name,
+        counts::Counted, measure::Entry, statistics::Times,
     },
     clocks::ClockSummary,
     device::Hardware,
@@ -189,8 +189,8 @@ pub struct CountedRow {
     pub shape: Problem,
     /// The contender.
     pub contender: String,
-    /// The kernel that ran; others may have prepared for it or added up its sums.
-    pub kernel: &'static str,
+    /// The kernel that multiplied; after a `/`, in how many parts K is split.
+    pub kernel: String,
     /// What that kernel computes in: f32 where the library found nothing better.
     pub kernel_precision: &'static str,
     /// Launches of the product, of which everything is counted.
@@ -322,7 +322,7 @@ impl BenchReport {
                 line(&[
                     row.shape.to_string(),
                     row.contender.clone(),
-                    row.kernel.to_owned(),
+                    row.kernel.clone(),
                     row.blocks.to_string(),
                     row.fma.to_string(),
                     row.fma_share.to_string(),
@@ -441,8 +441,8 @@ impl CountedRow {
         CountedRow {
             shape: counted.problem,
             contender: counted.contender.name().to_owned(),
-            kernel: counted.kernel.name,
-            kernel_precision: counted.kernel.precision.name(),
+            kernel: plan_name(&counted.plan),
+            kernel_precision: counted.plan.kernel.precision.name(),
             launches: counted.launches,
             blocks: counted.blocks,
             fma: counted.counts.thread_fma,
