@@ -50,7 +50,7 @@ pub enum Numbers {
     /// Of either sign, and as likely between any two neighbouring powers of two from 2^-30 to 2^30.
     Wide,
     /// Standard normal, but that the second half of every row of A takes back what the first half has added up, so that a
-    /// thousandth ([`LEFT`]) of one or two products is left: rounding, which is as large as the halves make it, is large beside
+    /// thousandth of one or two products is left: rounding, which is as large as the halves make it, is large beside
     /// that.
     Cancelling,
 }

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The precision to ask for in place of a kernel of that name.
-fn precision_of(kernel: &str) -> &'static str {
+fn precision_to_ask_for(kernel: &str) -> &'static str {
     kernels::by_name_or_exercise(kernel).map_or(Precision::F32, |named| named.any().precision).name()
 }
 
@@ -167,7 +167,7 @@ pub enum GemmError {
     /// A kernel of the book, which computes plain products only.
     #[error(
         "the kernel '{kernel}' computes C = A B, without alpha, beta or batches; leave these out, or name no kernel: then the library chooses one that takes them (`gemm --precision {}`, without --kernel)",
-        precision_of(kernel)
+        precision_to_ask_for(kernel)
     )]
     PlainOnly {
         /// The kernel.
