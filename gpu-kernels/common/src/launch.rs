@@ -169,9 +169,9 @@ pub enum Signature {
     /// `(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall)` with tensor maps as the operands say, which are all
     /// [batched](crate::operands::CopiedBox::Batched), and what a [`TensorCall`](crate::call::TensorCall) can ask for besides.
     MappedCall(MappedOperands),
-    /// `(a: TensorMap, b: TensorMap, c: TensorMap, a_scales: TensorMap, b_scales: TensorMap, call: TensorCall, suspect: *const u32)` with maps
-    /// of the parts of A and B, as the operands say, and of their scales: as [`MappedCall`](Signature::MappedCall), or nothing if
-    /// there is something suspect.
+    /// `(a: TensorMap, b: TensorMap, c: TensorMap, a_scales: TensorMap, b_scales: TensorMap, call: TensorCall, whole: Call, flags: *const u32)`
+    /// with maps of the parts of A and B, as the operands say, and of their scales: as [`MappedCall`](Signature::MappedCall), or, if a flag
+    /// says that something is suspect, of the factors as they are in `whole`.
     MappedParts(MappedOperands),
 }
 

@@ -7,10 +7,10 @@ use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Regist
 use kernel_common::operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle};
 use kernel_common::tensor_maps::TensorMap;
 use kernel_common::warpgroups::*;
-use kernel_common::{entry_facts, parameter_address};
+use kernel_common::{entry_facts, parameter_address, Call};
 
 use crate::pipelined::{product, Maps};
-use crate::shape::{Shape, SIDE, THREADS};
+use crate::shape::{Shape, MULTIPLIERS, SIDE, THREADS};
 
 /// The kernels of one tile and one type of factors.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_column
 
 /// Declares an entry.
 macro_rules! entry {
-    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
         /// C = alpha A B + beta C, tile by tile: see [`product`].
         ///
         /// # Safety
@@ -73,7 +73,7 @@ macro_rules! entry {
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -81,15 +81,16 @@ macro_rules! entry {
                 a_scales: 0,
                 b_scales: 0,
             };
-            product::<Own>(maps, &call, 0);
+            product::<Own>(maps, &call, None, 0);
         }
     };
-    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
-        /// C = alpha A B + beta C of factors in parts, tile by tile, unless something is suspect: see [`product`] and [`split`](crate::split).
+    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
+        /// C = alpha A B + beta C of factors in parts, tile by tile, or, if something is suspect, of the factors themselves: see [`product`] and
+        /// [`split`](crate::split).
         ///
         /// # Safety
         ///
-        /// As for [`product`], with maps as this kernel's description says; `suspect` must point to 4 bytes.
+        /// As for [`product`], with maps as this kernel's description says.
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(
@@ -99,9 +100,10 @@ macro_rules! entry {
             a_scales: TensorMap,
             b_scales: TensorMap,
             call: TensorCall,
-            suspect: u64,
+            whole: Call,
+            flags: u64,
         ) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -109,14 +111,14 @@ macro_rules! entry {
                 a_scales: parameter_address!($entry, 3),
                 b_scales: parameter_address!($entry, 4),
             };
-            product::<Own>(maps, &call, suspect);
+            product::<Own>(maps, &call, Some(&whole), flags);
         }
     };
 }
 
 /// Declares a shape, `Own`.
 macro_rules! own_shape {
-    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal) => {
+    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
         struct Own;
         impl Shape for Own {
             type Product = $product;
@@ -127,6 +129,7 @@ macro_rules! own_shape {
             const PARTS: bool = $pairs > 0;
             const PAIRS: usize = $pairs;
             const BOXES: usize = $boxes;
+            const BY_TURNS: bool = $by_turns;
         }
     };
 }
@@ -136,7 +139,7 @@ macro_rules! families {
     ($(
         $(#[$documentation:meta])*
         $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident, or $output:ident,
-            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal;
+            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal, by_turns $by_turns:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
         $(
@@ -159,7 +162,11 @@ macro_rules! families {
                     let (is_turned, columns) = (b_across && <$product as Product>::ELEMENT == 4, <$product as Product>::COLUMNS as u32);
                     let side = SIDE as u32;
                     Tile {
-                        m: if is_turned { columns } else { side },
+                        m: match (is_turned, $by_turns) {
+                            (true, _) => columns,
+                            (_, true) => side / MULTIPLIERS as u32,
+                            _ => side,
+                        },
                         n: if is_turned { side } else { columns },
                         k: (128 / <$product as Product>::ELEMENT) as u32,
                     }
@@ -194,12 +201,12 @@ macro_rules! families {
             }
 
             $(
-                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
+                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
 
                 mod $entry {
                     use super::*;
 
-                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs);
+                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
 
                     /// What the host needs to know to launch it.
                     pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
@@ -218,87 +225,102 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0, by_turns false;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0, by_turns false;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0, by_turns false;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0;
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0, by_turns false;
         tensor_128x256_f16_kv: false true,
         tensor_128x256_f16_kk: false false,
         tensor_128x256_f16_vv: true true,
         tensor_128x256_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0;
+    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0, by_turns false;
         tensor_128x128_f16_kv: false true,
         tensor_128x128_f16_kk: false false,
         tensor_128x128_f16_vv: true true,
         tensor_128x128_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0;
+    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0, by_turns false;
         tensor_128x64_f16_kv: false true,
         tensor_128x64_f16_kk: false false,
         tensor_128x64_f16_vv: true true,
         tensor_128x64_f16_vk: true false,;
 
     /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
-    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0;
+    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0, by_turns false;
         tensor_128x256_tf32_kk: false false,
         tensor_128x256_tf32_kv: false true,;
 
     /// For fewer tiles.
-    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0;
+    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0, by_turns false;
         tensor_128x128_tf32_kk: false false,
         tensor_128x128_tf32_kv: false true,;
 
     /// For the smallest products.
-    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0;
+    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0, by_turns false;
         tensor_128x64_tf32_kk: false false,
         tensor_128x64_tf32_kv: false true,;
 
     /// As wide as two sets of sums allow.
-    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1;
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1, by_turns false;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
     /// Where C has many tiles: fewer additions in f32, and an error that is still below that of f32's own long sums.
-    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2;
+    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2, by_turns false;
         tensor_128x128_parts_128_kv: false true,
         tensor_128x128_parts_128_kk: false false,
         tensor_128x128_parts_128_vv: true true,
         tensor_128x128_parts_128_vk: true false,;
 
     /// For fewer tiles.
-    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1;
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns false;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
     /// For the smallest products.
-    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1;
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1, by_turns false;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,
         tensor_128x64_parts_vv: true true,
         tensor_128x64_parts_vk: true false,;
+
+    /// For C with so few tiles of the others that not every multiprocessor has one: tensor cores read less of such a tile in shared memory than of one
+    /// of 128 x 64.
+    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns true;
+        tensor_64x128_parts_kv: false true,
+        tensor_64x128_parts_kk: false false,
+        tensor_64x128_parts_vv: true true,
+        tensor_64x128_parts_vk: true false,;
+
+    /// For the smallest products.
+    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, pairs 1, by_turns true;
+        tensor_64x64_parts_kv: false true,
+        tensor_64x64_parts_kk: false false,
+        tensor_64x64_parts_vv: true true,
+        tensor_64x64_parts_vk: true false,;
 }

@@ -1,124 +1,138 @@
-//! The product in f32 by fused multiply-adds, where parts of f16 aren't enough: it looks whether a block was [suspect](crate::split), and if
-//! none was, it's through.
+//! The product in f32 by fused multiply-adds, where parts of f16 aren't enough because a block is [suspect](crate::split): in the kernel that has multiplied
+//! the parts in vain, with its tiles and in the shared memory of its ring.
 //!
-//! It isn't the fastest of its kind (those are in `production`), but close, and takes matrices however they lie.
+//! It isn't the fastest of its kind (those are in `production`), and takes matrices however they lie.
 
 use cuda_std::*;
-use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
-use kernel_common::{entry_facts, grids, vectors, Call};
+use kernel_common::position::anew;
+use kernel_common::{vectors, warpgroups, Call};
 
-/// Rows and columns of a tile of C.
-const TILE: usize = 128;
+use crate::pipelined::Place;
+use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
+
+/// Columns that are computed at a time.
+const COLUMNS: usize = 64;
 /// Steps along k of a tile of A or B.
 const DEPTH: usize = 16;
-/// Threads of a block: each has 8 x 8 sums.
-const THREADS: usize = 256;
-/// Sums of a thread along one side.
-const SIDE: usize = 8;
+/// Threads that multiply.
+const THREADS: usize = MULTIPLIERS * WARPGROUP;
+/// Columns of a thread, neighbours.
+const WIDTH: usize = COLUMNS / 16;
+/// The most rows of a thread, four neighbours and four others 64 further down. (A thread has fewer, if a tile has fewer than 128.)
+const HEIGHT: usize = 8;
 /// The most tiles along k that a sum takes before it is added to another one: a long sum errs more than two of half its length.
 const LONGEST: u32 = 32;
+/// The barrier of the threads that multiply.
+const BARRIER: u32 = 1 + MULTIPLIERS as u32;
 
-/// How it is launched.
-pub const KERNEL: Kernel = Kernel {
-    name: "ieee_where_suspect",
-    title: "production: f32 where parts of f16 aren't enough",
-    entry: "ieee_where_suspect",
-    architecture: Architecture::Compute90a,
-    precision: Precision::F32,
-    signature: Signature::Call,
-    tile: Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 },
-    block: [THREADS as u32, 1, 1],
-    registers: Registers::ForBlocks(1),
-    shared_bytes: 2 * 2 * 4 * (TILE * DEPTH) as u32,
-    launch_shape: |m, n, _| {
-        let tile = Tile { m: TILE as u32, n: TILE as u32, k: DEPTH as u32 };
-        LaunchShape::flat(m, n, tile, [THREADS as u32, 1, 1], 0)
-    },
-};
-
-entry_facts!(ieee_where_suspect, KERNEL);
-
-/// C = alpha A B + beta C, if `suspect` isn't 0; blocks along x take one tile after the other, products along z.
+/// Waits for all threads that multiply.
 ///
 /// # Safety
 ///
-/// The call must describe matrices that the GPU can reach, and the launch have the shape that [`KERNEL`] says. `suspect` must point to 4 bytes.
-#[kernel]
-pub unsafe fn ieee_where_suspect(call: Call, suspect: u64) {
-    grids::let_the_next_grid_begin();
-    grids::wait_for_the_grid_before();
-    if vectors::load_global_word(suspect).to_bits() == 0 {
-        return;
-    }
-    let a_tiles = shared_array![f32; 2 * 128 * 16];
-    let b_tiles = shared_array![f32; 2 * 128 * 16];
-    let thread = thread::thread_idx_x() as usize;
-    let (down, across) = (call.m.div_ceil(TILE as u32), call.n.div_ceil(TILE as u32));
-    let mut tile = thread::block_idx_x();
-    while tile < down * across {
-        compute_tile(&call, tile, across, (a_tiles, b_tiles), thread);
-        // The tiles in shared memory are written again.
-        thread::sync_threads();
-        tile += thread::grid_dim_x();
+/// All of them must come here.
+#[inline(always)]
+pub(crate) unsafe fn sync_multiplying() {
+    warpgroups::sync_some(BARRIER, THREADS as u32);
+}
+
+/// Computes a tile of C, in shared memory from `memory` on.
+///
+/// # Safety
+///
+/// The [`THREADS`] threads that multiply, those from [`WARPGROUP`] on, must come here together. The call must describe matrices that the GPU can reach, and the
+/// shared memory, which a ring's stages have taken, must be nobody else's any more.
+#[inline(always)]
+pub(crate) unsafe fn compute_tile<S: Shape>(call: &Call, place: Place, memory: u32) {
+    // What follows from these isn't kept in registers while parts are multiplied.
+    let (thread, memory) = (anew(thread::thread_idx_x() - WARPGROUP as u32), anew(memory));
+    let mut column = anew(place.column);
+    while column < call.n.min(place.column + S::COLUMNS as u32) {
+        compute_columns::<S>(call, place, column, memory, thread);
+        column += COLUMNS as u32;
     }
 }
 
-/// Computes a tile of C.
 #[inline(always)]
-unsafe fn compute_tile(call: &Call, tile: u32, across: u32, (a_tiles, b_tiles): (*mut f32, *mut f32), thread: usize) {
-    core::hint::assert_unchecked(across != 0);
-    let (row, column) = (tile / across * TILE as u32, tile % across * TILE as u32);
-    let (a, b, c) = call.matrices(thread::block_idx_z());
-    let (a, b) = (a as u64, b as u64);
+unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memory: u32, thread: u32) {
+    let rows = S::ROWS as u32;
+    let row = place.row;
+    let (a, b, c) = call.matrices(place.product);
+    let (a, b, c) = (a as u64, b as u64, c as u64);
+    // What a thread loads of A, and of B.
+    let (of_a, of_b) = (S::ROWS * DEPTH / THREADS, COLUMNS * DEPTH / THREADS);
 
-    // Neighbouring threads load what is contiguous.
-    let (a_line, a_depth) = if call.a_column == 1 { (thread / 16, thread % 16) } else { (thread % 128, thread / 128) };
-    let (a_lines, a_depths) = if call.a_column == 1 { (16, 0) } else { (0, 2) };
-    let (b_line, b_depth) = if call.b_column == 1 { (thread % 128, thread / 128) } else { (thread / 16, thread % 16) };
-    let (b_lines, b_depths) = if call.b_column == 1 { (0, 2) } else { (16, 0) };
+    // Where a thread's numbers are that it loads of A and of B: the first one's line and place along k, and from one to the next. Neighbouring threads
+    // load what is contiguous: of places along k, 16 lines at a time; else one line after the other. (Anew every time: these addresses would need
+    // more registers than there are.)
+    let places = || {
+        let thread = anew(thread);
+        let along = (thread / 16, thread % 16, 16, 0);
+        let across = |lines: u32| (thread % lines, thread / lines, 0, THREADS as u32 / lines);
+        (
+            if call.a_column == 1 { along } else { across(rows) },
+            if call.b_row == 1 { along } else { across(COLUMNS as u32) },
+        )
+    };
+    let at = |(line, depth, lines, depths): (u32, u32, u32, u32), i: usize| {
+        (line + lines * i as u32, depth + depths * i as u32)
+    };
     let load = |k: u32| {
-        let (mut x, mut y) = ([0.0f32; SIDE], [0.0f32; SIDE]);
-        for i in 0..SIDE {
-            let (line, place) = (row + (a_line + i * a_lines) as u32, k + (a_depth + i * a_depths) as u32);
-            if line < call.m && place < call.k {
-                x[i] = vectors::load_global_word(a + 4 * (line as u64 * call.a_row + place as u64 * call.a_column));
+        let (mut x, mut y) = ([0.0f32; HEIGHT], [0.0f32; WIDTH]);
+        let (of_a_first, of_b_first) = places();
+        for i in 0..of_a {
+            let (line, depth) = at(of_a_first, i);
+            let (line, depth) = (row + line, k + depth);
+            if line < call.m && depth < call.k {
+                x[i] = vectors::load_global_word(a + 4 * (line as u64 * call.a_row + depth as u64 * call.a_column));
             }
-            let (line, place) = (column + (b_line + i * b_lines) as u32, k + (b_depth + i * b_depths) as u32);
-            if line < call.n && place < call.k {
-                y[i] = vectors::load_global_word(b + 4 * (place as u64 * call.b_row + line as u64 * call.b_column));
+        }
+        for i in 0..of_b {
+            let (line, depth) = at(of_b_first, i);
+            let (line, depth) = (column + line, k + depth);
+            if line < call.n && depth < call.k {
+                y[i] = vectors::load_global_word(b + 4 * (depth as u64 * call.b_row + line as u64 * call.b_column));
             }
         }
         (x, y)
     };
-    let keep = |stage: usize, (x, y): ([f32; SIDE], [f32; SIDE])| {
-        for i in 0..SIDE {
-            *a_tiles.add((stage * DEPTH + a_depth + i * a_depths) * TILE + a_line + i * a_lines) = x[i];
-            *b_tiles.add((stage * DEPTH + b_depth + i * b_depths) * TILE + b_line + i * b_lines) = y[i];
+    let stage_bytes = 4 * (rows + COLUMNS as u32) * DEPTH as u32;
+    let of_stage = |stage: u32| (memory + stage * stage_bytes, memory + stage * stage_bytes + 4 * rows * DEPTH as u32);
+    let keep = |stage: u32, (x, y): ([f32; HEIGHT], [f32; WIDTH])| {
+        let (a_tile, b_tile) = of_stage(stage);
+        let (of_a_first, of_b_first) = places();
+        for i in 0..of_a {
+            let (line, depth) = at(of_a_first, i);
+            vectors::store_shared_word(a_tile + 4 * (depth * rows + line), x[i]);
+        }
+        for i in 0..of_b {
+            let (line, depth) = at(of_b_first, i);
+            vectors::store_shared_word(b_tile + 4 * (depth * COLUMNS as u32 + line), y[i]);
         }
     };
 
-    let (thread_row, thread_column) = (thread / 16, thread % 16);
-    let mut totals = [[0.0f32; SIDE]; SIDE];
-    let mut sums = [[0.0f32; SIDE]; SIDE];
+    let (thread_row, thread_column) = (4 * (thread / 16), 4 * (thread % 16));
+    let mut totals = [[0.0f32; WIDTH]; HEIGHT];
+    let mut sums = [[0.0f32; WIDTH]; HEIGHT];
+    // What was in this memory has been read.
+    sync_multiplying();
     keep(0, load(0));
-    thread::sync_threads();
+    sync_multiplying();
     let (mut k, mut stage, mut length) = (0, 0, 0);
     while k < call.k {
         // Past the end they are zeros.
         let next = load(k + DEPTH as u32);
-        for depth in 0..DEPTH {
-            let of = |tiles: *const f32, at: usize| {
-                let first = tiles.add((stage * DEPTH + depth) * TILE + 4 * at);
-                let second = first.add(TILE / 2);
-                let mut values = [0.0f32; SIDE];
+        let (a_tile, b_tile) = of_stage(stage);
+        for depth in 0..DEPTH as u32 {
+            let mut x = [0.0f32; HEIGHT];
+            for half in 0..S::ROWS / 64 {
+                let four = vectors::load_shared(a_tile + 4 * (depth * rows + 64 * half as u32 + thread_row));
                 for i in 0..4 {
-                    (values[i], values[4 + i]) = (*first.add(i), *second.add(i));
+                    x[4 * half + i] = four[i];
                 }
-                values
-            };
-            let (x, y) = (of(a_tiles, thread_row), of(b_tiles, thread_column));
-            for i in 0..SIDE {
-                for j in 0..SIDE {
+            }
+            let y = vectors::load_shared(b_tile + 4 * (depth * COLUMNS as u32 + thread_column));
+            for i in 0..S::ROWS / 16 {
+                for j in 0..WIDTH {
                     sums[i][j] = x[i].mul_add(y[j], sums[i][j]);
                 }
             }
@@ -126,8 +140,8 @@ unsafe fn compute_tile(call: &Call, tile: u32, across: u32, (a_tiles, b_tiles): 
         length += 1;
         if length == LONGEST {
             length = 0;
-            for i in 0..SIDE {
-                for j in 0..SIDE {
+            for i in 0..S::ROWS / 16 {
+                for j in 0..WIDTH {
                     totals[i][j] += sums[i][j];
                     sums[i][j] = 0.0;
                 }
@@ -135,17 +149,18 @@ unsafe fn compute_tile(call: &Call, tile: u32, across: u32, (a_tiles, b_tiles): 
         }
         stage = 1 - stage;
         keep(stage, next);
-        thread::sync_threads();
+        sync_multiplying();
         k += DEPTH as u32;
     }
-    for i in 0..SIDE {
-        let line = row + (4 * thread_row + i % 4 + i / 4 * (TILE / 2)) as u32;
-        for j in 0..SIDE {
-            let place = column + (4 * thread_column + j % 4 + j / 4 * (TILE / 2)) as u32;
+    for i in 0..S::ROWS / 16 {
+        let line = row + thread_row + (i % 4 + i / 4 * 64) as u32;
+        for j in 0..WIDTH {
+            let place = column + thread_column + j as u32;
             if line < call.m && place < call.n {
-                let to = c.add((line as u64 * call.c_row + place as u64) as usize);
+                let to = c + 4 * (line as u64 * call.c_row + place as u64);
                 let sum = call.alpha * (totals[i][j] + sums[i][j]);
-                *to = if call.beta == 0.0 { sum } else { call.beta.mul_add(*to, sum) };
+                let value = if call.beta == 0.0 { sum } else { call.beta.mul_add(vectors::load_global_word(to), sum) };
+                vectors::store_global_word(to, value);
             }
         }
     }

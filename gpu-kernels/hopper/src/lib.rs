@@ -5,7 +5,7 @@
 //!
 //! Read [`shape`] for what distinguishes one kernel from another, then [`pipelined`]; [`output`] is its last lines, and [`turned`] how factors of tf32
 //! are multiplied that lie across k. Products as exact as f32's begin
-//! with [`split`], go on in [`parts`] and end, where that isn't enough, in [`ieee`].
+//! with [`split`] and go on in [`parts`], which, where that isn't enough, turns to [`ieee`].
 
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch))]

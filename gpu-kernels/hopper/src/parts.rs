@@ -2,37 +2,41 @@
 //!
 //! For 64 or 128 numbers along k ([`Shape::PAIRS`]) products are summed by the tensor cores, from zero; then the sums, scaled, are added to others in f32,
 //! as a multiply-add rounds it. For tensor cores cut off what doesn't fit, and in long sums that adds up.
+//!
+//! Two warpgroups multiply. Each has half of a tile's rows, or, [by turns](Shape::BY_TURNS), every second 64 along k of the whole tile; then each
+//! gives the other its sums of half of the columns.
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::warpgroups::Product;
-use kernel_common::{barriers, tensor_maps, vectors};
+use kernel_common::{barriers, tensor_maps, vectors, Call};
 
+use crate::ieee;
 use crate::output;
-use crate::pipelined::{Maps, Ring, StepIn, Tiles, Turn};
+use crate::pipelined::{Maps, Place, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, WARPGROUP};
-use crate::split::{warp_most, BLOCK, FLAGS};
+use crate::split::{warp_most, BLOCK};
 
 /// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
 pub(crate) const JUDGES: u32 = 3;
 
-/// Looks, while others multiply, whether something is suspect: all [flags](FLAGS) that the splitting has left.
+/// Looks, while others multiply, whether something is suspect: at all `number` flags that the splitting has left.
 ///
 /// # Safety
 ///
-/// Threads 32 to 127 must come here; there must be so many flags behind `suspect`, and a barrier of [`JUDGES`] arrivals at `verdict`, with words behind it.
+/// Threads 32 to 127 must come here; there must be so many `flags`, and a barrier of [`JUDGES`] arrivals at `verdict`, with words behind it.
 #[inline(always)]
-pub(crate) unsafe fn judge(verdict: u32, flags: u32, suspect: u64) {
+pub(crate) unsafe fn judge(verdict: u32, number: u32, flags: u64) {
     let thread = thread::thread_idx_x() - 32;
-    let load = |at: u32| vectors::load_global_word(suspect + FLAGS + 4 * at as u64).to_bits();
+    let load = |at: u32| vectors::load_global_word(flags + 4 * at as u64).to_bits();
     let (step, mut at, mut raised) = (32 * JUDGES, thread, 0);
     // Four at a time, so that they are on their way together.
-    while at + 3 * step < flags {
+    while at + 3 * step < number {
         let four = [load(at), load(at + step), load(at + 2 * step), load(at + 3 * step)];
         raised |= four[0] | four[1] | four[2] | four[3];
         at += 4 * step;
     }
-    while at < flags {
+    while at < number {
         raised |= load(at);
         at += step;
     }
@@ -54,80 +58,178 @@ unsafe fn is_suspect(verdict: u32) -> bool {
     raised != 0
 }
 
-/// A warpgroup that multiplies: 64 rows of every tile. If something is suspect it stores nothing. The first block leaves at `suspect` whether something is.
+/// A warpgroup that multiplies: all tiles of the block, in parts; if something is suspect, then all of them once more [by multiply-adds](ieee).
 ///
 /// # Safety
 ///
 /// As for [`product`](crate::pipelined::product).
 #[inline(always)]
-pub(crate) unsafe fn multiply<S: Shape>(
+pub(crate) unsafe fn product<S: Shape>(
     maps: Maps,
     call: &TensorCall,
+    whole: &Call,
     tiles: Tiles,
     ring: Ring,
     multiplier: u32,
-    suspect: u64,
 ) {
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
-    let (warp, lane) = (thread / 32, thread % 32);
-    let staging = ring.staging::<S>(multiplier);
-    // Where this thread's scales are among a block's: two rows, and of every 8 columns two.
-    let row_scale = 4 * (64 * multiplier + 16 * warp + lane / 4);
-    let column_scale = 4 * (S::ROWS as u32 + 2 * (lane % 4));
-    let mut turn = Turn::FIRST;
-    let mut block = 0;
+    let mut work = Work::new::<S>(ring, multiplier);
     let mut tile = thread::block_idx_x();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut total = S::Product::zeros();
+        work.multiply::<S>(place, &mut total);
+        if S::BY_TURNS {
+            work.exchange::<S>(&mut total);
+        }
+        if !is_suspect(ring.verdict::<S>()) {
+            work.store::<S>(maps, call, place, &total);
+        }
+        tile += thread::grid_dim_x();
+    }
+    if thread == 0 {
+        tensor_maps::wait_for_reads::<0>();
+    }
+    // There was a tile, so there is a verdict.
+    if is_suspect(ring.verdict::<S>()) {
+        let mut tile = thread::block_idx_x();
+        while tile < tiles.number {
+            ieee::compute_tile::<S>(whole, tiles.place::<S>(call, tile), ring.stages());
+            tile += thread::grid_dim_x();
+        }
+    }
+}
+
+/// Where a warpgroup is in its work.
+struct Work {
+    ring: Ring,
+    multiplier: u32,
+    thread: u32,
+    /// Where this thread's scales are among a block's: of two rows, and of every 8 columns two.
+    row_scale: u32,
+    column_scale: u32,
+    turn: Turn,
+    /// The block along k, counted through all tiles.
+    block: u32,
+}
+
+impl Work {
+    #[inline(always)]
+    unsafe fn new<S: Shape>(ring: Ring, multiplier: u32) -> Work {
+        let thread = thread::thread_idx_x() % WARPGROUP as u32;
+        let (warp, lane) = (thread / 32, thread % 32);
+        let first = Turn::FIRST;
+        Work {
+            ring,
+            multiplier,
+            thread,
+            row_scale: 4 * (64 * Work::rows_of::<S>(multiplier) + 16 * warp + lane / 4),
+            column_scale: 4 * (S::ROWS as u32 + 2 * (lane % 4)),
+            turn: if S::BY_TURNS && multiplier > 0 { first.next::<S>().next::<S>() } else { first },
+            block: 0,
+        }
+    }
+
+    /// Which 64 rows of a tile are a warpgroup's.
+    #[inline(always)]
+    fn rows_of<S: Shape>(multiplier: u32) -> u32 {
+        if S::BY_TURNS {
+            0
+        } else {
+            multiplier
+        }
+    }
+
+    /// Multiplies what is this warpgroup's of a tile.
+    #[inline(always)]
+    unsafe fn multiply<S: Shape>(&mut self, place: Place, total: &mut <S::Product as Product>::Sums) {
+        let ring = self.ring;
         let mut k = place.from;
         loop {
             let mut sums = S::Product::unset();
             for pair in 0..S::PAIRS {
-                let first = turn;
+                let first = self.turn;
                 barriers::sleep(ring.full(first.stage), first.parity);
                 let second = first.next::<S>();
                 barriers::sleep(ring.full(second.stage), second.parity);
-                turn = second.next::<S>();
-                let (a, b) = ring.descriptors::<S>(first, multiplier);
-                let (c, d) = ring.descriptors::<S>(second, multiplier);
+                self.turn = second.next::<S>();
+                if S::BY_TURNS {
+                    // The next two are the other's.
+                    self.turn = self.turn.next::<S>().next::<S>();
+                }
+                let rows = Work::rows_of::<S>(self.multiplier);
+                let (a, b) = ring.descriptors::<S>(first, rows);
+                let (c, d) = ring.descriptors::<S>(second, rows);
                 S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d], pair as u32);
                 S::Product::wait::<0>(&mut sums);
-                if thread == 0 {
+                if self.thread == 0 {
                     barriers::arrive(ring.empty(first.stage));
                     barriers::arrive(ring.empty(second.stage));
                 }
             }
-            let scales = ring.scales::<S>(block);
-            let rows = [row_scale, row_scale + 32].map(|at| vectors::load_shared_word(scales + at));
+            let scales = ring.scales::<S>(self.block);
+            let rows = [self.row_scale, self.row_scale + 32].map(|at| vectors::load_shared_word(scales + at));
             let (sums, total) = (sums.as_ref(), total.as_mut());
             for group in 0..sums.len() / 4 {
-                let columns = vectors::load_shared_pair(scales + column_scale + 32 * group as u32);
+                let columns = vectors::load_shared_pair(scales + self.column_scale + 32 * group as u32);
                 for e in 0..4 {
                     let scale = rows[e / 2] * columns[e % 2];
                     let at = 4 * group + e;
                     total[at] = sums[at].mul_add(scale, total[at]);
                 }
             }
-            k += (2 * S::PAIRS * S::DEPTH) as u32;
-            if k >= place.to {
-                break;
+            if S::BY_TURNS {
+                // Each has one of the two 64 that a block has along k.
+                k += 2 * BLOCK;
+                self.block += 1;
+                if k >= place.to {
+                    return;
+                }
+            } else {
+                k += (2 * S::PAIRS * S::DEPTH) as u32;
+                if k >= place.to {
+                    break;
+                }
+                self.block += k.is_multiple_of(2 * BLOCK) as u32;
             }
-            block += k.is_multiple_of(2 * BLOCK) as u32;
         }
-        block += 1;
-        let first = [place.column, place.row + 64 * multiplier, place.output];
-        let is_suspect = is_suspect(ring.verdict::<S>());
-        // Every launch has the tile 0.
-        if tile == 0 && multiplier == 0 && thread == 0 {
-            vectors::store_global_word(suspect, f32::from_bits(is_suspect as u32));
-        }
-        if !is_suspect {
-            output::store::<S>(total.as_ref(), maps.c, call, first, staging, multiplier);
-        }
-        tile += thread::grid_dim_x();
+        self.block += 1;
     }
-    if thread == 0 {
-        tensor_maps::wait_for_reads::<0>();
+
+    /// Gives the other warpgroup this one's sums of the columns that it stores, and adds its sums of the others. What doesn't belong to this
+    /// warpgroup's columns is nothing then.
+    #[inline(always)]
+    unsafe fn exchange<S: Shape>(&self, total: &mut <S::Product as Product>::Sums) {
+        let total = total.as_mut();
+        let half = total.len() / 2;
+        // Neighbouring threads are neighbours here.
+        let at = |multiplier: u32, i: usize| {
+            self.ring.exchange::<S>() + 4 * ((multiplier * half as u32 + i as u32) * WARPGROUP as u32 + self.thread)
+        };
+        // Of the tile before everything has been read.
+        ieee::sync_multiplying();
+        for i in 0..half {
+            let given = if self.multiplier == 0 { total[half + i] } else { total[i] };
+            vectors::store_shared_word(at(self.multiplier, i), given);
+        }
+        ieee::sync_multiplying();
+        for i in 0..half {
+            let kept = if self.multiplier == 0 { total[i] } else { total[half + i] };
+            let other = vectors::load_shared_word(at(1 - self.multiplier, i));
+            total[i] = kept + other;
+        }
+    }
+
+    /// Stores this warpgroup's part of a tile.
+    #[inline(always)]
+    unsafe fn store<S: Shape>(&self, maps: Maps, call: &TensorCall, place: Place, total: &<S::Product as Product>::Sums) {
+        let (total, staging) = (total.as_ref(), self.ring.staging::<S>(self.multiplier));
+        let (sums, first) = if S::BY_TURNS {
+            let columns = self.multiplier * S::COLUMNS as u32 / 2;
+            (&total[..total.len() / 2], [place.column + columns, place.row, place.output])
+        } else {
+            (total, [place.column, place.row + 64 * self.multiplier, place.output])
+        };
+        output::store::<S>(sums, maps.c, call, first, staging, self.multiplier);
     }
 }

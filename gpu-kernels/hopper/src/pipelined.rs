@@ -8,11 +8,11 @@ use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::vectors::dynamic_shared_memory;
 use kernel_common::warpgroups::{self, Product};
-use kernel_common::{barriers, grids, tensor_maps};
+use kernel_common::{barriers, grids, tensor_maps, Call};
 
 use crate::output;
 use crate::parts;
-use crate::shape::{Shape, BOX, MULTIPLIERS, SCALE_SLOTS, THREADS, WARPGROUP};
+use crate::shape::{Shape, BOX, MULTIPLIERS, THREADS, WARPGROUP};
 use crate::split::BLOCK;
 use crate::turned;
 
@@ -124,7 +124,7 @@ impl Ring {
     #[inline(always)]
     fn new<S: Shape>() -> Ring {
         let first = (dynamic_shared_memory() + 1023) & !1023;
-        Ring { first, barriers: first + (S::STAGES * S::STAGE + S::STAGING + SCALE_SLOTS * S::SCALES) as u32 }
+        Ring { first, barriers: first + S::BEFORE_BARRIERS as u32 }
     }
 
     #[inline(always)]
@@ -174,19 +174,32 @@ impl Ring {
     /// The scales of a block along k: of the tile's rows, then of its columns.
     #[inline(always)]
     pub(crate) fn scales<S: Shape>(&self, block: u32) -> u32 {
-        self.first + (S::STAGES * S::STAGE + S::STAGING) as u32 + block % SCALE_SLOTS as u32 * S::SCALES as u32
+        let first = self.first + (S::STAGES * S::STAGE + S::STAGING + S::EXCHANGE) as u32;
+        first + block % S::SCALE_SLOTS as u32 * S::SCALES as u32
+    }
+
+    /// Where warpgroups that take turns give each other sums.
+    #[inline(always)]
+    pub(crate) fn exchange<S: Shape>(&self) -> u32 {
+        self.first + (S::STAGES * S::STAGE + S::STAGING) as u32
+    }
+
+    /// Where the first stage begins; the others follow it.
+    #[inline(always)]
+    pub(crate) fn stages(&self) -> u32 {
+        self.first
     }
 }
 
-/// The body of every kernel. Of factors in parts it stores nothing if a flag behind `suspect` is raised, and leaves there whether one is; for others that's
-/// nothing.
+/// The body of every kernel. Of factors in parts, `whole` describes the factors themselves, which are multiplied instead if one of the `flags` is raised;
+/// for others there is neither.
 ///
 /// # Safety
 ///
 /// The maps and the call must describe matrices in memory that the GPU can reach, with the boxes that [`Maps`] says, and the launch must have
 /// [`THREADS`](crate::shape::THREADS) threads a block, along x as blocks, and [`Shape::SHARED_BYTES`] of dynamic shared memory.
 #[inline(always)]
-pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
+pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Call>, flags: u64) {
     grids::let_the_next_grid_begin();
     let ring = Ring::new::<S>();
     let thread = thread::thread_idx_x();
@@ -198,7 +211,11 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
             barriers::initialise(ring.full(stage), 1);
             barriers::initialise(
                 ring.empty(stage),
-                (if S::IS_TURNED { turned::ARRIVALS } else { 1 }) * MULTIPLIERS as u32,
+                match (S::IS_TURNED, S::BY_TURNS) {
+                    (true, _) => turned::ARRIVALS * MULTIPLIERS as u32,
+                    (_, true) => 1,
+                    _ => MULTIPLIERS as u32,
+                },
             );
         }
         if S::PARTS {
@@ -216,14 +233,14 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, suspect: u64) {
         if thread == 0 {
             copy::<S>(maps, call, tiles, ring);
         } else if S::PARTS && thread >= 32 {
-            parts::judge(ring.verdict::<S>(), call.flags, suspect);
+            parts::judge(ring.verdict::<S>(), call.flags, flags);
         }
     } else {
         warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
         if S::IS_TURNED {
             turned::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
-        } else if S::PARTS {
-            parts::multiply::<S>(maps, call, tiles, ring, warpgroup - 1, suspect);
+        } else if let Some(whole) = whole {
+            parts::product::<S>(maps, call, whole, tiles, ring, warpgroup - 1);
         } else {
             multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
         }

@@ -18,6 +18,9 @@ pub trait Shape {
     const PARTS: bool = false;
     /// Of factors in parts, pairs of stages, 64 numbers along k each, that tensor cores sum up before the sums are added to others in f32.
     const PAIRS: usize = 1;
+    /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
+    /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
+    const BY_TURNS: bool = false;
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
     const BOXES: usize = 2;
 
@@ -25,7 +28,11 @@ pub trait Shape {
     /// tensor cores take however it lies; from shared memory they take factors of 32 bits along k only.
     const IS_TURNED: bool = Self::B_ACROSS && <Self::Product as Product>::ELEMENT == 4;
     /// Rows of a tile of C.
-    const ROWS: usize = if Self::IS_TURNED { <Self::Product as Product>::COLUMNS } else { SIDE };
+    const ROWS: usize = match (Self::IS_TURNED, Self::BY_TURNS) {
+        (true, _) => <Self::Product as Product>::COLUMNS,
+        (_, true) => SIDE / MULTIPLIERS,
+        _ => SIDE,
+    };
     /// Columns of a tile of C.
     const COLUMNS: usize = if Self::IS_TURNED { SIDE } else { <Self::Product as Product>::COLUMNS };
     /// Steps along k of a tile of A or B: rows of 128 bytes.
@@ -42,9 +49,16 @@ pub trait Shape {
     const SCALES: usize = if Self::PARTS { 4 * (Self::ROWS + Self::COLUMNS) } else { 0 };
     /// Bytes of what warpgroups are about to store.
     const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
-    /// Bytes of dynamic shared memory: stages, what is about to be stored, scales, barriers, a verdict, and what the beginning lacks of a multiple of 1024.
-    const SHARED_BYTES: usize =
-        Self::STAGES * Self::STAGE + Self::STAGING + SCALE_SLOTS * Self::SCALES + 16 * Self::STAGES + VERDICT + 1024;
+    /// Bytes through which warpgroups that take turns give each other half of their sums.
+    const EXCHANGE: usize = if Self::BY_TURNS { 4 * WARPGROUP * Self::COLUMNS / 2 } else { 0 };
+    /// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is empty for the
+    /// block after the next, everybody has read those of the one before; where warpgroups take turns, those of the one before that.
+    const SCALE_SLOTS: usize = if Self::BY_TURNS { 4 } else { 3 };
+    /// Bytes in front of the barriers: stages, what is about to be stored or exchanged, scales.
+    const BEFORE_BARRIERS: usize =
+        Self::STAGES * Self::STAGE + Self::STAGING + Self::EXCHANGE + Self::SCALE_SLOTS * Self::SCALES;
+    /// Bytes of dynamic shared memory: barriers and a verdict besides, and what the beginning lacks of a multiple of 1024.
+    const SHARED_BYTES: usize = Self::BEFORE_BARRIERS + 16 * Self::STAGES + VERDICT + 1024;
 }
 
 /// Rows (or, if it's turned, columns) of a tile of C that aren't a matter of the product's width: 64 for each warpgroup that multiplies.
@@ -59,6 +73,3 @@ pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
 pub const BOX: usize = 64 * 128;
 /// Bytes of the verdict on factors in parts: its barrier, and a word for each warp that has a part in it.
 pub const VERDICT: usize = 32;
-/// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is
-/// empty for the block after the next, everybody has read those of the one before.
-pub const SCALE_SLOTS: usize = 3;

@@ -71,25 +71,22 @@ pub struct SplitCall {
     pub correction: f32,
 }
 
-/// Bytes from what says whether anything is suspect to the flags of the blocks of threads, a word each.
-pub const FLAGS: u64 = 256;
-
-/// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 among the flags
-/// behind `suspect` if one of its blocks of numbers is suspect, else 0.
+/// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 in its
+/// word of `flags` if one of its blocks of numbers is suspect, else 0.
 ///
 /// # Safety
 ///
-/// The calls must describe memory that the GPU can reach, with room for the parts and the scales, and `suspect` memory with room for [`FLAGS`] bytes and a word
-/// for each block; a launch has [`THREADS`] threads a block.
+/// The calls must describe memory that the GPU can reach, with room for the parts and the scales, and `flags` memory with room for a word for each block; a
+/// launch has [`THREADS`] threads a block.
 #[kernel]
-pub unsafe fn split(a: SplitCall, b: SplitCall, suspect: u64) {
+pub unsafe fn split(a: SplitCall, b: SplitCall, flags: u64) {
     grids::let_the_next_grid_begin();
     grids::wait_for_the_grid_before();
     let block = thread::block_idx_x();
     let is_suspect = if block < a.blocks { split_part(&a, block) } else { split_part(&b, block - a.blocks) };
     let is_suspect = thread::sync_threads_or(is_suspect as u32) != 0;
     if thread::thread_idx_x() == 0 {
-        vectors::store_global_word(suspect + FLAGS + 4 * block as u64, f32::from_bits(is_suspect as u32));
+        vectors::store_global_word(flags + 4 * block as u64, f32::from_bits(is_suspect as u32));
     }
 }
 

@@ -1,10 +1,9 @@
-//! Products of f32 on tensor cores: A and B are split into parts, the parts are multiplied, and where parts aren't enough (which only the
-//! GPU knows) f32's own multiply-adds do it. Three launches, of which the last mostly has nothing to do.
+//! Products of f32 on tensor cores: A and B are split into parts, and the parts are multiplied, or, where parts aren't enough (which only the GPU
+//! knows), A and B themselves by f32's own multiply-adds. Two launches.
 
 use gpu_kernels::Kernel;
 use hopper_kernels::{
-    ieee,
-    split::{BLOCK, FLAGS, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS},
+    split::{BLOCK, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS},
 };
 use kernel_common::{
     call::TensorCall,
@@ -33,7 +32,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts of A and of B, one after the other in a workspace that begins with what says whether anything is suspect, and the flags; and its bytes.
+    /// The parts of A and of B, one after the other in a workspace that begins with the flags; and its bytes.
     fn of([m, n, k]: [usize; 3], a_across: bool, b_across: bool) -> ([Parts; 2], u64) {
         let both = [(m, a_across), (n, b_across)].map(|(lines, is_across)| Parts {
             is_across,
@@ -43,7 +42,7 @@ impl Parts {
             scales: 0,
         });
         let flags: u64 = both.iter().map(Parts::blocks_of_threads).sum();
-        let mut end = (FLAGS + 4 * flags).next_multiple_of(ALIGNMENT);
+        let mut end = (4 * flags).next_multiple_of(ALIGNMENT);
         let parts = both.map(|mut parts| {
             parts.parts = end;
             parts.scales = (end + 2 * parts.rows() * parts.pitch()).next_multiple_of(ALIGNMENT);
@@ -158,7 +157,6 @@ impl Gemm {
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         let no_launch = |kernel: &Kernel| GemmError::NoLaunch { m, n, k, kernel: kernel.name };
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(|| no_launch(kernel))?;
-        let ieee_shape = (ieee::KERNEL.launch_shape)(m, n, k).ok_or_else(|| no_launch(&ieee::KERNEL))?;
         let blocks = self.blocks(operands, shape.grid[0].into());
         let shape = gpu_kernels::LaunchShape { grid: [blocks as u32, 1, 1], ..shape };
         let (a_across, b_across) = across(&a, &b);
@@ -168,11 +166,8 @@ impl Gemm {
         let [a_layout, a_scales] = a_parts.layouts(workspace, &operands.a, kernel.tile.m);
         let [b_layout, b_scales] = b_parts.layouts(workspace, &operands.b, kernel.tile.n);
         let [a_map, b_map, a_scales, b_scales] = [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
-        let ieee_blocks = ieee_shape.grid[0].min(2 * self.device().machine().multiprocessors);
-        let ieee_shape = gpu_kernels::LaunchShape { grid: [ieee_blocks, 1, 1], ..ieee_shape };
-        let [split, multiply, otherwise] =
-            [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?, self.loaded_kernel(&ieee::KERNEL)?];
-        let suspect = Argument::U64(workspace);
+        let [split, multiply] = [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?];
+        let flags = Argument::U64(workspace);
         for index in 0..count {
             // B's lines are its columns.
             let calls =
@@ -187,7 +182,6 @@ impl Gemm {
             };
             let c_map = output.unwrap_or(a_map);
             let maps = [&a_map, &b_map, &c_map, &a_scales, &b_scales].map(|map| Argument::Bytes(map));
-            let arguments: Vec<_> = maps.into_iter().chain([Argument::Bytes(bytes_of(&call)), suspect]).collect();
             let one = Multiplication {
                 a: a.part(index, 0..m, 0..k),
                 b: b.part(index, 0..k, 0..n),
@@ -195,15 +189,16 @@ impl Gemm {
                 count: 1,
                 ..*product
             };
-            let ieee_call = one.call();
+            let whole = one.call();
+            let calls_of_both = [Argument::Bytes(bytes_of(&call)), Argument::Bytes(bytes_of(&whole)), flags];
+            let arguments: Vec<_> = maps.into_iter().chain(calls_of_both).collect();
             // SAFETY: the kernels take these arguments. The calls and the maps describe A, B and C, which were checked to be inside their
             // buffers, C's apart from the others, and parts and scales, which are apart from each other in a workspace with room for
             // them. All outlive this call and, freed after what is enqueued, the launches.
             unsafe {
                 let [a_call, b_call] = [&calls[0], &calls[1]].map(|call| Argument::Bytes(bytes_of(call)));
-                launcher.launch(&split, &of_splitting, &[a_call, b_call, suspect])?;
+                launcher.launch(&split, &of_splitting, &[a_call, b_call, flags])?;
                 launcher.launch(&multiply, &shape, &arguments)?;
-                launcher.launch(&otherwise, &ieee_shape, &[Argument::Bytes(bytes_of(&ieee_call)), suspect])?;
             }
         }
         Ok(())
@@ -224,7 +219,7 @@ mod tests {
         for sizes in [[1, 1, 1], [130, 77, 129], [512, 512, 64], [3, 5000, 1000]] {
             for (a_across, b_across) in [(false, false), (false, true), (true, false), (true, true)] {
                 let ([a, b], bytes) = Parts::of(sizes, a_across, b_across);
-                let mut end = FLAGS + 4 * (a.blocks_of_threads() + b.blocks_of_threads());
+                let mut end = 4 * (a.blocks_of_threads() + b.blocks_of_threads());
                 for parts in [&a, &b] {
                     assert!(parts.parts >= end && parts.parts.is_multiple_of(16));
                     assert!(parts.scales >= parts.parts + 2 * parts.rows() * parts.pitch());

@@ -18,8 +18,8 @@ use crate::device::Machine;
 
 /// What a tile costs, in microseconds.
 struct Cost {
-    /// Its columns.
-    columns: u32,
+    /// Its rows and columns.
+    tile_of_c: [u32; 2],
     /// Of parts, how much along k is summed up at a time, in units of 64; else 0.
     pairs: u32,
     /// Storing it, and the beginning of the next one.
@@ -28,18 +28,20 @@ struct Cost {
     step: f64,
 }
 
-const COSTS: [Cost; 7] = [
-    Cost { columns: 256, pairs: 0, tile: 2.0, step: 0.80 },
-    Cost { columns: 128, pairs: 0, tile: 1.2, step: 0.415 },
-    Cost { columns: 64, pairs: 0, tile: 0.8, step: 0.25 },
-    Cost { columns: 192, pairs: 1, tile: 2.0, step: 1.68 },
-    Cost { columns: 128, pairs: 2, tile: 1.5, step: 1.10 },
-    Cost { columns: 128, pairs: 1, tile: 1.5, step: 1.25 },
-    Cost { columns: 64, pairs: 1, tile: 1.0, step: 0.76 },
+const COSTS: [Cost; 9] = [
+    Cost { tile_of_c: [128, 256], pairs: 0, tile: 2.0, step: 0.80 },
+    Cost { tile_of_c: [128, 128], pairs: 0, tile: 1.2, step: 0.415 },
+    Cost { tile_of_c: [128, 64], pairs: 0, tile: 0.8, step: 0.25 },
+    Cost { tile_of_c: [128, 192], pairs: 1, tile: 2.0, step: 1.68 },
+    Cost { tile_of_c: [128, 128], pairs: 2, tile: 1.5, step: 1.10 },
+    Cost { tile_of_c: [128, 128], pairs: 1, tile: 1.5, step: 1.25 },
+    Cost { tile_of_c: [128, 64], pairs: 1, tile: 1.0, step: 0.76 },
+    Cost { tile_of_c: [64, 128], pairs: 1, tile: 1.5, step: 0.65 },
+    Cost { tile_of_c: [64, 64], pairs: 1, tile: 1.2, step: 0.38 },
 ];
 
-/// The launches of a product in parts besides the multiplication: of splitting, and of what mostly does nothing.
-const LAUNCHES_OF_PARTS: f64 = 4.3;
+/// The launch of a product in parts besides the multiplication, of splitting.
+const LAUNCHES_OF_PARTS: f64 = 2.8;
 /// Splitting a number, in microseconds.
 const SPLITTING: f64 = 2.4e-6;
 
@@ -85,7 +87,7 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
 /// The seconds that a product takes with a family's tile; `None` for splits that make no sense.
 fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) -> Option<f64> {
     let Problem { m, n, k, batch, .. } = *problem;
-    let of_family = |cost: &&Cost| (cost.columns, cost.pairs) == (family.tile.n, family.pairs);
+    let of_family = |cost: &&Cost| (cost.tile_of_c, cost.pairs) == ([family.tile.m, family.tile.n], family.pairs);
     let cost = COSTS.iter().find(of_family).expect("every family has its cost");
     let multiprocessors = f64::from(machine.multiprocessors.max(1));
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
