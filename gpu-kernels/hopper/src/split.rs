@@ -8,15 +8,24 @@
 //!
 //! # When it isn't enough
 //!
-//! A number that is much smaller than its block's largest loses bits, and they may matter: if the other factor is large just there. So a block is
-//! *suspect*
+//! A number that is much smaller than its block's largest loses bits, and they may matter: if the other factor is large just there. So numbers have a
+//! *weight*
 //!
-//! - if a quarter of its numbers or more is smaller than 2^-7 of its largest (zeros too),
+//! ```text
+//!   weight = min(magnitude / (2^-7 of the largest's power of two), 1)
+//! ```
+//!
+//! and a block is *suspect*
+//!
+//! - if its weights add up to less than three quarters of its n numbers (zeros weigh nothing),
 //! - if its largest isn't between 2^-48 and 2^60, so that scales and their products are normal numbers,
 //! - or if one of them isn't finite.
 //!
-//! If neither factor has a suspect block, at least half of a block's n products are 2^-14 of the largest possible one or more. What the parts have lost
-//! is at most n 2^-38 of that one: 2^-23 of the sum of the magnitudes. If there is a suspect block, the whole product is computed otherwise.
+//! Of two weights v and w, v w >= v + w - 1. So if neither factor has a suspect block, the magnitudes of a block's n products add up to n / 2 times 2^-14
+//! of the largest possible one or more. What the parts have lost is at most n 2^-38 of that one: 2^-23 of the sum of the magnitudes. If there is
+//! a suspect block, the whole product is computed otherwise.
+//!
+//! Weights are added up in f16, two at a time, and may be 2^-10 of their sum off.
 //!
 //! So that no block has few numbers (of which a quarter is soon small, by chance), the last two share what is left.
 
@@ -29,11 +38,18 @@ pub const BLOCK: u32 = 128;
 /// Threads of a block of threads.
 pub const THREADS: u32 = 256;
 /// Lines along k that a block of threads splits, a block of numbers of each.
-pub const LINES_ALONG: u32 = 32;
+pub const LINES_ALONG: u32 = 16;
 /// Lines across k that a block of threads splits.
-pub const LINES_ACROSS: u32 = 64;
+pub const LINES_ACROSS: u32 = 32;
 /// Warps of a block of threads.
 const WARPS: u32 = THREADS / 32;
+/// What the power of two of a block's largest number is scaled to, as an exponent.
+const SCALED: u32 = 14;
+/// The least scaled number whose weight is 1.
+const HEAVY: u32 = 1 << (SCALED - 7);
+/// The same as a pair of f16.
+#[cfg(target_arch = "nvptx64")]
+const HEAVY_PAIR: u32 = 0x5800_5800;
 
 /// A factor to be split.
 #[repr(C)]
@@ -133,7 +149,7 @@ fn numbers_of(block: u32, k: u32) -> (u32, u32) {
     }
 }
 
-/// A warp has a block of each of 4 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
+/// A warp has a block of each of 2 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
 #[inline(always)]
 unsafe fn along(call: &SplitCall, block: u32) -> bool {
     const LINES: usize = (LINES_ALONG / WARPS) as usize;
@@ -143,78 +159,91 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
     core::hint::assert_unchecked(groups != 0);
     let (k_block, group) = (block / groups, block % groups);
     let (start, present) = numbers_of(k_block, call.k);
-    let mine = present.saturating_sub(4 * lane).min(4);
     let product = thread::block_idx_y() as u64;
     let first_line = LINES_ALONG * group + LINES as u32 * warp;
+    let is_whole = call.is_aligned != 0 && present == BLOCK;
     let mut numbers = [[0.0f32; 4]; LINES];
     for i in 0..LINES {
         let line = first_line + i as u32;
         if line < call.lines {
             let row =
                 call.from + 4 * (product * call.from_batch + line as u64 * call.from_pitch + (start + 4 * lane) as u64);
-            if call.is_aligned != 0 && mine == 4 {
+            if is_whole {
                 numbers[i] = vectors::load_global(row);
             } else {
                 for j in 0..4 {
-                    if (j as u32) < mine {
+                    if 4 * lane + (j as u32) < present {
                         numbers[i][j] = vectors::load_global_word(row + 4 * j as u64);
                     }
                 }
             }
         }
     }
-    let mut is_suspect = false;
+    // What all lanes know of the line that a lane speaks for: the first lane of the first, the second of the second.
+    let (mut own_largest, mut own_weights, mut both_weights) = (0, 0, 0);
     for i in 0..LINES {
         let x = numbers[i];
         let line = first_line + i as u32;
-        let largest = magnitude(x[0]).max(magnitude(x[1])).max(magnitude(x[2]).max(magnitude(x[3])));
-        let largest = warp_most(largest);
-        let scale = Scale::of(largest);
-        let mut small = 0;
-        for j in 0..4 {
-            small += ((j as u32) < mine && magnitude(x[j]) < scale.small) as u32;
+        let largest = larger(larger(larger(larger(0.0, x[0]), x[1]), x[2]), x[3]);
+        let largest = warp_most(largest.to_bits());
+        let up = up(largest);
+        let (large, small, weights) = split_four(x, [up; 4]);
+        let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
+        both_weights |= (low + high) << (16 * i as u32);
+        if lane == i as u32 {
+            own_largest = largest;
         }
-        let small = warp_sum(small);
         if line < call.lines {
-            if lane == 0 {
-                let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-                is_suspect |= scale.leave(call, at, largest, small, present);
-            }
-            let parts = x.map(|x| Parts::of(x * scale.up));
             let place = k_block * 2 * BLOCK + lane / 8 * 64 + lane % 8 * 4;
             let to = call.to + 2 * (product * call.batch_pitch + line as u64 * call.pitch + place as u64);
-            store_four(to, parts.map(|parts| parts.large));
-            store_four(to + 64, parts.map(|parts| parts.small));
+            vectors::store_global_pair(to, large);
+            vectors::store_global_pair(to + 64, small);
         }
     }
-    is_suspect
+    let both_weights = warp_sum(both_weights);
+    if lane < LINES as u32 {
+        own_weights |= both_weights >> (16 * lane) & 0xffff;
+    }
+    let line = first_line + lane;
+    if lane < LINES as u32 && line < call.lines {
+        let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
+        return leave(call, at, own_largest, own_weights, present);
+    }
+    false
 }
 
-/// A warp has 16 steps along k of 64 lines, and a lane 2 lines. Gives whether a block that this lane speaks for is suspect.
+/// A lane has 4 lines, and a warp 32 lines of 4 places along k at a time, 4 times. Gives whether a block that this lane speaks for is suspect.
 #[inline(always)]
 unsafe fn across(call: &SplitCall, block: u32) -> bool {
-    const STEPS: usize = (BLOCK / WARPS) as usize;
-    let largest_of = shared_array![u32; 8 * 64];
-    let small_of = shared_array![u32; 8 * 64];
+    /// Lanes that have all lines of a place.
+    const LANES: u32 = LINES_ACROSS / 4;
+    /// Places along k that a warp has at a time.
+    const PLACES: u32 = 32 / LANES;
+    const TIMES: usize = (BLOCK / (WARPS * PLACES)) as usize;
+    // Of each line its largest, then of each two lines their weights.
+    let largest_of = vectors::shared_address(shared_array![u32; 32 + 16]);
+    let weights_of = largest_of + 4 * LINES_ACROSS;
     let thread = thread::thread_idx_x();
     let (warp, lane) = (thread / 32, thread % 32);
     let groups = call.lines.div_ceil(LINES_ACROSS);
     core::hint::assert_unchecked(groups != 0);
     let (k_block, group) = (block / groups, block % groups);
     let (start, present) = numbers_of(k_block, call.k);
-    let line = group * LINES_ACROSS + 2 * lane;
-    let lines = call.lines.saturating_sub(line).min(2);
-    let first = STEPS as u32 * warp;
+    let of_block = 4 * (lane % LANES);
+    let line = group * LINES_ACROSS + of_block;
+    let lines = call.lines.saturating_sub(line).min(4);
+    let first = PLACES * warp + lane / LANES;
     let product = thread::block_idx_y() as u64;
-    let mut x = [[0.0f32; 2]; STEPS];
-    for i in 0..STEPS {
-        let k = first + i as u32;
+    let is_whole = call.is_aligned != 0 && lines == 4;
+    let mut x = [[0.0f32; 4]; TIMES];
+    for i in 0..TIMES {
+        let k = first + WARPS * PLACES * i as u32;
         if k < present {
             let row = call.from + 4 * (product * call.from_batch + (start + k) as u64 * call.from_pitch + line as u64);
-            if call.is_aligned != 0 && lines == 2 {
-                x[i] = vectors::load_global_pair(row);
+            if is_whole {
+                x[i] = vectors::load_global(row);
             } else {
-                for j in 0..2 {
+                for j in 0..4 {
                     if (j as u32) < lines {
                         x[i][j] = vectors::load_global_word(row + 4 * j as u64);
                     }
@@ -222,126 +251,187 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
             }
         }
     }
-    let mut largest = [0u32; 2];
-    for i in 0..STEPS {
-        for j in 0..2 {
-            largest[j] = largest[j].max(magnitude(x[i][j]));
-        }
-    }
-    let place = |warp: u32, j: usize| (warp * 64 + 2 * lane + j as u32) as usize;
-    for j in 0..2 {
-        *largest_of.add(place(warp, j)) = largest[j];
+    // While the numbers are on their way.
+    if thread < LINES_ACROSS / 2 * 3 {
+        vectors::store_shared_word(largest_of + 4 * thread, 0.0);
     }
     thread::sync_threads();
-    for j in 0..2 {
-        for other in 0..WARPS {
-            largest[j] = largest[j].max(*largest_of.add(place(other, j)));
+    for j in 0..4 {
+        let mut own = 0.0;
+        for i in 0..TIMES {
+            own = larger(own, x[i][j]);
         }
+        shared_maximum(largest_of + 4 * (of_block + j as u32), own.to_bits());
     }
-    let scales = largest.map(Scale::of);
-    for j in 0..2 {
-        let mut small = 0;
-        for i in 0..STEPS {
-            small += (first + (i as u32) < present && magnitude(x[i][j]) < scales[j].small) as u32;
-        }
-        *small_of.add(place(warp, j)) = small;
-    }
-    // The pitch has room for lines to a multiple of 8.
-    if lines > 0 {
-        for i in 0..STEPS {
-            let parts = [0, 1].map(|j: usize| Parts::of(x[i][j] * scales[j].up));
-            let k = first + i as u32;
+    thread::sync_threads();
+    let ups = vectors::load_shared(largest_of + 4 * of_block).map(|largest| up(largest.to_bits()));
+    let mut weights = [0; 2];
+    for i in 0..TIMES {
+        let (large, small, own) = split_four(x[i], ups);
+        weights = [add_pairs(weights[0], own[0]), add_pairs(weights[1], own[1])];
+        let k = first + WARPS * PLACES * i as u32;
+        // The pitch has room for lines to a multiple of 8.
+        if lines > 0 {
             let row = k_block * 2 * BLOCK + k / 32 * 64 + k % 32;
             let to = call.to + 2 * (product * call.batch_pitch + row as u64 * call.pitch + line as u64);
-            store_two(to, parts.map(|parts| parts.large));
-            store_two(to + 2 * 32 * call.pitch, parts.map(|parts| parts.small));
+            vectors::store_global_pair(to, large);
+            vectors::store_global_pair(to + 2 * 32 * call.pitch, small);
         }
+    }
+    for i in 0..2 {
+        let [low, high] = numbers_of_pair(weights[i]);
+        shared_sum(weights_of + 4 * (of_block / 2 + i as u32), low | high << 16);
     }
     thread::sync_threads();
-    let mut is_suspect = false;
-    if warp == 0 {
-        for j in 0..2 {
-            if (j as u32) < lines {
-                let mut small = 0;
-                for other in 0..WARPS {
-                    small += *small_of.add(place(other, j));
-                }
-                let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + (line + j as u32) as u64;
-                is_suspect |= scales[j].leave(call, at, largest[j], small, present);
-            }
-        }
+    let line = group * LINES_ACROSS + thread;
+    if thread < LINES_ACROSS && line < call.lines {
+        let largest = vectors::load_shared_word(largest_of + 4 * thread).to_bits();
+        let both = vectors::load_shared_word(weights_of + 4 * (thread / 2)).to_bits();
+        let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
+        return leave(call, at, largest, both >> (16 * (thread % 2)) & 0xffff, present);
     }
-    is_suspect
+    false
 }
 
-/// A number's bits without the sign: as numbers they compare like the magnitudes.
+/// Stores what undoes a block's scale, by the bits of its largest magnitude; gives whether the block is suspect, with so many numbers that weigh
+/// so much, in units of 1 / [`HEAVY`].
 #[inline(always)]
-fn magnitude(x: f32) -> u32 {
-    x.to_bits() & 0x7fff_ffff
+unsafe fn leave(call: &SplitCall, at: u64, largest: u32, weights: u32, present: u32) -> bool {
+    // 2^-48 and 2^60, with f32's bias of 127.
+    let exponent = largest >> 23;
+    let within = exponent.clamp(127 - 48, 127 + 60);
+    let down = f32::from_bits((within - SCALED) << 23);
+    let correction = if present < BLOCK / 4 { 1.0 } else { call.correction };
+    vectors::store_global_word(call.scales + 4 * at, down * correction);
+    largest != 0 && (exponent != within || 4 * weights < 3 * HEAVY * present)
 }
 
-/// How a block is scaled.
-#[derive(Clone, Copy)]
-struct Scale {
-    /// What its numbers are multiplied by.
-    up: f32,
-    /// What undoes it.
-    down: f32,
-    /// The bits of 2^-7 of the largest's power of two: smaller ones are small.
-    small: u32,
-    /// Whether the largest is too large, too small or not finite.
-    is_suspect: bool,
+/// What a block's numbers are multiplied by, by the bits of its largest magnitude. (If that isn't within the bounds, the block is suspect, and it doesn't matter;
+/// if it's 0, this is a number.)
+#[inline(always)]
+fn up(largest: u32) -> f32 {
+    f32::from_bits(((127 + 127 + SCALED) << 23) - (largest & 0xff80_0000))
 }
 
-impl Scale {
-    #[inline(always)]
-    fn of(largest: u32) -> Scale {
-        let exponent = largest >> 23;
-        // 2^-48 and 2^60, with f32's bias of 127.
-        let is_suspect = largest != 0 && !(127 - 48..=127 + 60).contains(&exponent);
-        let within = exponent.clamp(127 - 48, 127 + 60);
-        Scale {
-            up: f32::from_bits((127 + 127 + 14 - within) << 23),
-            down: f32::from_bits((within - 14) << 23),
-            small: within.saturating_sub(7) << 23,
-            is_suspect,
-        }
-    }
-
-    /// Stores what undoes the scale; gives whether the block is suspect.
-    #[inline(always)]
-    unsafe fn leave(&self, call: &SplitCall, at: u64, largest: u32, small: u32, present: u32) -> bool {
-        let correction = if present < BLOCK / 4 { 1.0 } else { call.correction };
-        vectors::store_global_word(call.scales + 4 * at, self.down * correction);
-        self.is_suspect || (largest != 0 && 4 * small >= present)
-    }
+/// The larger of a magnitude and that of `x`; NaN if one of them is.
+#[inline(always)]
+fn larger(largest: f32, x: f32) -> f32 {
+    #[allow(unused_mut)]
+    let mut result = largest;
+    // SAFETY: it computes a number from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .f32 magnitude; abs.f32 magnitude, {x}; max.NaN.f32 {result}, {largest}, magnitude; }}",
+            result = out(reg32) result, largest = in(reg32) largest, x = in(reg32) x, options(pure, nomem, nostack)
+        )
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = x;
+    result
 }
 
-/// A scaled number's two parts, as bits of f16.
-#[derive(Clone, Copy)]
-struct Parts {
-    large: u16,
-    small: u16,
+/// Four numbers times their scales as large and as small parts, pairs of f16 in words, and their weights times [`HEAVY`], the same.
+#[inline(always)]
+fn split_four(x: [f32; 4], ups: [f32; 4]) -> ([f32; 2], [f32; 2], [u32; 2]) {
+    let of = |i: usize| split_two(x[i] * ups[i], x[i + 1] * ups[i + 1]);
+    let [(low, low_rest), (high, high_rest)] = [of(0), of(2)];
+    let words = |low: u32, high: u32| [low, high].map(f32::from_bits);
+    (words(low, high), words(low_rest, high_rest), [low, high].map(weights_of))
 }
 
-impl Parts {
-    #[inline(always)]
-    fn of(x: f32) -> Parts {
-        #[allow(unused_mut)]
-        let (mut large, mut small) = (0u16, 0u16);
-        // SAFETY: it computes numbers from numbers.
-        #[cfg(target_arch = "nvptx64")]
-        unsafe {
-            core::arch::asm!(
-                "{{ .reg .f32 rounded, rest; cvt.rn.f16.f32 {large}, {x}; cvt.f32.f16 rounded, {large};",
-                "sub.rn.f32 rest, {x}, rounded; cvt.rn.f16.f32 {small}, rest; }}",
-                large = out(reg16) large, small = out(reg16) small, x = in(reg32) x, options(pure, nomem, nostack)
-            )
-        };
-        #[cfg(not(target_arch = "nvptx64"))]
-        let _ = x;
-        Parts { large, small }
-    }
+/// The large parts of two numbers and the small ones, each a pair of f16 with the first in the lower half.
+#[inline(always)]
+fn split_two(x: f32, y: f32) -> (u32, u32) {
+    #[allow(unused_mut)]
+    let (mut large, mut small) = (0u32, 0u32);
+    // SAFETY: it computes numbers from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b16 low, high; .reg .f32 a, b;",
+            "cvt.rn.f16x2.f32 {large}, {y}, {x};",
+            "mov.b32 {{low, high}}, {large};",
+            "cvt.f32.f16 a, low; cvt.f32.f16 b, high;",
+            "sub.rn.f32 a, {x}, a; sub.rn.f32 b, {y}, b;",
+            "cvt.rn.f16x2.f32 {small}, b, a; }}",
+            large = out(reg32) large, small = out(reg32) small, x = in(reg32) x, y = in(reg32) y,
+            options(pure, nomem, nostack)
+        )
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (x, y);
+    (large, small)
+}
+
+/// The weights of a pair of scaled numbers, times [`HEAVY`].
+#[inline(always)]
+fn weights_of(pair: u32) -> u32 {
+    #[allow(unused_mut)]
+    let mut weights = 0;
+    // SAFETY: it computes numbers from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b32 magnitudes; abs.f16x2 magnitudes, {pair}; min.f16x2 {weights}, magnitudes, {heavy}; }}",
+            weights = out(reg32) weights, pair = in(reg32) pair, heavy = in(reg32) HEAVY_PAIR,
+            options(pure, nomem, nostack)
+        )
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = pair;
+    weights
+}
+
+/// The sums of two pairs of f16.
+#[inline(always)]
+fn add_pairs(x: u32, y: u32) -> u32 {
+    #[allow(unused_mut)]
+    let mut sums = 0;
+    // SAFETY: it computes numbers from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("add.rn.f16x2 {}, {}, {};", out(reg32) sums, in(reg32) x, in(reg32) y, options(pure, nomem, nostack))
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (x, y);
+    sums
+}
+
+/// A pair of f16 as whole numbers, what is behind the point cut off.
+#[inline(always)]
+fn numbers_of_pair(pair: u32) -> [u32; 2] {
+    #[allow(unused_mut)]
+    let (mut x, mut y) = (0, 0);
+    // SAFETY: it computes numbers from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b16 low, high; mov.b32 {{low, high}}, {pair}; cvt.rzi.u32.f16 {x}, low; cvt.rzi.u32.f16 {y}, high; }}",
+            x = out(reg32) x, y = out(reg32) y, pair = in(reg32) pair, options(pure, nomem, nostack)
+        )
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = pair;
+    [x, y]
+}
+
+/// Makes a word of shared memory `x` if it is less.
+#[inline(always)]
+unsafe fn shared_maximum(address: u32, x: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("red.shared.max.u32 [{}], {};", in(reg32) address, in(reg32) x, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x);
+}
+
+/// Adds `x` to a word of shared memory.
+#[inline(always)]
+unsafe fn shared_sum(address: u32, x: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("red.shared.add.u32 [{}], {};", in(reg32) address, in(reg32) x, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x);
 }
 
 /// The largest number of a warp's lanes, in all of them.
@@ -368,23 +458,4 @@ fn warp_sum(x: u32) -> u32 {
         core::arch::asm!("redux.sync.add.u32 {}, {}, 0xffffffff;", out(reg32) sum, in(reg32) x, options(nostack))
     };
     sum
-}
-
-/// Two halves, the first in the lower part.
-#[inline(always)]
-fn two(low: u16, high: u16) -> u32 {
-    low as u32 | (high as u32) << 16
-}
-
-#[inline(always)]
-unsafe fn store_two(to: u64, [x, y]: [u16; 2]) {
-    vectors::store_global_word(to, f32::from_bits(two(x, y)));
-}
-
-#[inline(always)]
-unsafe fn store_four(to: u64, [x, y, z, w]: [u16; 4]) {
-    #[cfg(target_arch = "nvptx64")]
-    core::arch::asm!("st.global.v2.b32 [{}], {{ {}, {} }};", in(reg64) to, in(reg32) two(x, y), in(reg32) two(z, w), options(nostack));
-    #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (to, two(x, y), two(z, w));
 }
