@@ -10,7 +10,7 @@ use kernel_common::warpgroups::*;
 use kernel_common::{entry_facts, parameter_address, Call};
 
 use crate::pipelined::{product, Maps};
-use crate::shape::{Shape, MULTIPLIERS, SIDE, THREADS};
+use crate::shape::{Shape, FEW_REGISTERS, MULTIPLIERS, SIDE, THREADS};
 
 /// The kernels of one tile and one type of factors.
 #[derive(Clone, Copy, Debug)]
@@ -193,7 +193,11 @@ macro_rules! families {
                         }),
                         tile,
                         block: [THREADS as u32, 1, 1],
-                        registers: Registers::ForBlocks(1),
+                        registers: if $by_turns && <$product as Product>::COLUMNS <= 64 {
+                            Registers::AtMost(FEW_REGISTERS)
+                        } else {
+                            Registers::ForBlocks(1)
+                        },
                         shared_bytes: 0,
                         launch_shape,
                     }

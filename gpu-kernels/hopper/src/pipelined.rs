@@ -207,6 +207,10 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
         tensor_maps::prefetch(maps.a);
         tensor_maps::prefetch(maps.b);
         tensor_maps::prefetch(maps.c);
+        if S::PARTS {
+            tensor_maps::prefetch(maps.a_scales);
+            tensor_maps::prefetch(maps.b_scales);
+        }
         for stage in 0..S::STAGES as u32 {
             barriers::initialise(ring.full(stage), 1);
             barriers::initialise(
@@ -229,14 +233,18 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
     // The same for all lanes of a warp, which the assembler can't know.
     let warpgroup = warp_uniform(thread / WARPGROUP as u32);
     if warpgroup == 0 {
-        warpgroups::release_registers::<COPYING_REGISTERS>();
+        if !S::HAS_FEW_SUMS {
+            warpgroups::release_registers::<COPYING_REGISTERS>();
+        }
         if thread == 0 {
             copy::<S>(maps, call, tiles, ring);
         } else if S::PARTS && thread >= 32 {
             parts::judge(ring.verdict::<S>(), call.flags, flags);
         }
     } else {
-        warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
+        if !S::HAS_FEW_SUMS {
+            warpgroups::take_registers::<MULTIPLYING_REGISTERS>();
+        }
         if S::IS_TURNED {
             turned::multiply::<S>(maps, call, tiles, ring, warpgroup - 1);
         } else if let Some(whole) = whole {
@@ -260,20 +268,8 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             // The first time round, every stage is empty: of a barrier without a phase the one before counts as complete.
             barriers::sleep(ring.empty(turn.stage), turn.parity ^ 1);
             let full = ring.full(turn.stage);
-            if S::PARTS && k.is_multiple_of(2 * BLOCK) {
-                barriers::arrive_and_expect(full, (S::STAGE + S::SCALES) as u32);
-                let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
-                tensor_maps::load(scales, maps.a_scales, [place.row, along, place.product], full);
-                tensor_maps::load(
-                    scales + 4 * S::ROWS as u32,
-                    maps.b_scales,
-                    [place.column, along, place.product],
-                    full,
-                );
-                block += 1;
-            } else {
-                barriers::arrive_and_expect(full, S::STAGE as u32);
-            }
+            let has_scales = S::PARTS && k.is_multiple_of(2 * BLOCK);
+            barriers::arrive_and_expect(full, (S::STAGE + if has_scales { S::SCALES } else { 0 }) as u32);
             let (a, b) = (ring.a::<S>(turn), ring.b::<S>(turn));
             if S::A_ACROSS {
                 for piece in 0..(S::ROWS / S::DEPTH) as u32 {
@@ -290,6 +286,13 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
                 }
             } else {
                 tensor_maps::load(b, maps.b, [k, place.column, place.product], full);
+            }
+            if has_scales {
+                let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
+                tensor_maps::load(scales, maps.a_scales, [place.row, along, place.product], full);
+                let of_b = scales + 4 * S::ROWS as u32;
+                tensor_maps::load(of_b, maps.b_scales, [place.column, along, place.product], full);
+                block += 1;
             }
             turn = turn.next::<S>();
             k += S::DEPTH as u32;

@@ -21,6 +21,9 @@ pub trait Shape {
     /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
     /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
     const BY_TURNS: bool = false;
+    /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
+    /// has all registers of a multiprocessor.)
+    const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
     const BOXES: usize = 2;
 
@@ -69,6 +72,8 @@ pub const MULTIPLIERS: usize = 2;
 pub const WARPGROUP: usize = 128;
 /// Threads of a block: one warpgroup more, which copies.
 pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
+/// Registers of a thread of a kernel with [few sums](Shape::HAS_FEW_SUMS).
+pub const FEW_REGISTERS: u32 = 112;
 /// Bytes of one box of a tile of C: 64 rows of 128 bytes.
 pub const BOX: usize = 64 * 128;
 /// Bytes of the verdict on factors in parts: its barrier, and a word for each warp that has a part in it.
