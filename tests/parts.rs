@@ -12,9 +12,22 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 
+/// Families whose warpgroups share a tile's rows, or take turns along k.
+const FAMILIES: [&str; 3] = ["128x64_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc"];
+
 /// C = A B in parts where the device can, whether it pays or not, and the name of the kernel.
 fn product_in_parts(gemm: &Gemm, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) -> (Array2<f32>, &'static str) {
-    let family = kernels::by_name("128x64_fp32-tc").unwrap();
+    product_of(FAMILIES[0], gemm, a, b)
+}
+
+/// The same with the kernels of a family.
+fn product_of(
+    family: &str,
+    gemm: &Gemm,
+    a: ArrayView2<'_, f32>,
+    b: ArrayView2<'_, f32>,
+) -> (Array2<f32>, &'static str) {
+    let family = kernels::by_name(family).unwrap();
     if !common::runs(gemm.device(), family.any()) {
         return product(gemm, a, b);
     }
@@ -96,9 +109,12 @@ fn the_error_is_that_of_f32_or_less_for_numbers_of_all_kinds() {
         for (name, x, y) in kinds {
             for k in [64, 200, 1000] {
                 let (a, b) = (matrix(70, k, 1, x), matrix(k, 66, 2, y));
-                let (c, _) = product_in_parts(&gemm, a.view(), b.view());
-                let (own, chains) = (error(&c, &a, &b), error(&chain(&a, &b), &a, &b));
-                assert!(own <= chains.max(LITTLE), "{name}, k = {k}: {own:e}, a chain has {chains:e}");
+                let chains = error(&chain(&a, &b), &a, &b);
+                for family in FAMILIES {
+                    let (c, _) = product_of(family, &gemm, a.view(), b.view());
+                    let own = error(&c, &a, &b);
+                    assert!(own <= chains.max(LITTLE), "{family}, {name}, k = {k}: {own:e}, a chain has {chains:e}");
+                }
             }
         }
     }
@@ -131,6 +147,44 @@ fn what_one_product_has_found_suspect_the_next_one_has_forgotten() {
         let first = product_in_parts(&gemm, a.view(), b.view()).0;
         product_in_parts(&gemm, wilder.view(), b.view());
         assert_eq!(product_in_parts(&gemm, a.view(), b.view()).0, first);
+    }
+}
+
+#[test]
+fn a_batch_is_computed_at_once_and_one_that_is_suspect_spoils_none() {
+    for gemm in gemms() {
+        let family = kernels::by_name(FAMILIES[2]).unwrap();
+        if !common::runs(gemm.device(), family.any()) {
+            continue;
+        }
+        for wilder in [None, Some(2)] {
+            let factors: Vec<_> = (0..4)
+                .map(|at| match wilder == Some(at) {
+                    true => matrix(70, 200, 20, |r, _, _| wild(r, 30.0)),
+                    false => matrix(70, 200, 10 + at, |r, _, _| normal(r)),
+                })
+                .collect();
+            let shared = matrix(200, 67, 9, |r, _, _| normal(r));
+            let views: Vec<_> = factors.iter().map(|factor| factor.view()).collect();
+            let a = ndarray::stack(ndarray::Axis(0), &views).unwrap();
+            let b = shared.view().insert_axis(ndarray::Axis(0));
+            let c = ndarray::Array3::from_elem((4, 70, 67), 1.0);
+            let product = HostProduct {
+                alpha: 2.0,
+                beta: -1.0,
+                c: Some(c.view()),
+                a: a.view(),
+                b,
+                precision: Precision::F32Parts,
+            };
+            let computed = gemm.compute(&product, Some(family)).unwrap();
+            for (factor, own) in factors.iter().zip(computed.c.outer_iter()) {
+                let halved = own.mapv(|x| (x + 1.0) / 2.0);
+                let (own, chains) = (error(&halved, factor, &shared), error(&chain(factor, &shared), factor, &shared));
+                // C, which is added, is one more rounding.
+                assert!(own <= 1.1 * chains.max(LITTLE), "{own:e}, a chain has {chains:e}");
+            }
+        }
     }
 }
 

@@ -222,7 +222,13 @@ impl Work {
 
     /// Stores this warpgroup's part of a tile.
     #[inline(always)]
-    unsafe fn store<S: Shape>(&self, maps: Maps, call: &TensorCall, place: Place, total: &<S::Product as Product>::Sums) {
+    unsafe fn store<S: Shape>(
+        &self,
+        maps: Maps,
+        call: &TensorCall,
+        place: Place,
+        total: &<S::Product as Product>::Sums,
+    ) {
         let (total, staging) = (total.as_ref(), self.ring.staging::<S>(self.multiplier));
         let (sums, first) = if S::BY_TURNS {
             let columns = self.multiplier * S::COLUMNS as u32 / 2;

@@ -88,7 +88,7 @@ pub struct SplitCall {
 }
 
 /// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 in its
-/// word of `flags` if one of its blocks of numbers is suspect, else 0.
+/// word of `flags`, those of one product after those of the other, if one of its blocks of numbers is suspect, else 0.
 ///
 /// # Safety
 ///
@@ -102,7 +102,8 @@ pub unsafe fn split(a: SplitCall, b: SplitCall, flags: u64) {
     let is_suspect = if block < a.blocks { split_part(&a, block) } else { split_part(&b, block - a.blocks) };
     let is_suspect = thread::sync_threads_or(is_suspect as u32) != 0;
     if thread::thread_idx_x() == 0 {
-        vectors::store_global_word(flags + 4 * block as u64, f32::from_bits(is_suspect as u32));
+        let flag = thread::block_idx_y() as u64 * thread::grid_dim_x() as u64 + block as u64;
+        vectors::store_global_word(flags + 4 * flag, f32::from_bits(is_suspect as u32));
     }
 }
 

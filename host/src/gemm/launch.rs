@@ -445,7 +445,7 @@ impl Gemm {
             // A C of 16 bits is made of sums of f32.
             Signature::Call if c_is_half || splits > 1 => sums_of(splits),
             Signature::MappedCall(_) if splits > 1 => sums_of(splits),
-            Signature::MappedParts(_) => parts::workspace_bytes([m, n, k]).into(),
+            Signature::MappedParts(_) => parts::workspace_bytes(a, b, count, batch).into(),
             _ => 0,
         };
         Packing::of(plan.kernel, a, b, count).bytes() + sums
@@ -658,7 +658,7 @@ fn group(kernel: &Kernel, group: u32, m: usize) -> u32 {
 }
 
 /// The pieces of at most `most` into which `length` is cut; one that is empty if there is nothing to cut.
-fn pieces(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn pieces(length: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     (0..length.div_ceil(most).max(1)).map(move |piece| piece * most..length.min((piece + 1) * most))
 }
 

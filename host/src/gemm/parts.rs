@@ -1,10 +1,8 @@
 //! Products of f32 on tensor cores: A and B are split into parts, and the parts are multiplied, or, where parts aren't enough (which only the GPU
 //! knows), A and B themselves by f32's own multiply-adds. Two launches.
 
-use gpu_kernels::Kernel;
-use hopper_kernels::{
-    split::{BLOCK, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS},
-};
+use gpu_kernels::{LaunchShape, launch::MAX_GRID_X};
+use hopper_kernels::split::{BLOCK, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS};
 use kernel_common::{
     call::TensorCall,
     operands::{CopiedBox, MappedOperand, MappedOperands},
@@ -13,13 +11,17 @@ use ptx_simulator::{Swizzle as MapSwizzle, TensorElement};
 
 use super::{
     Gemm, GemmError, Operand,
-    launch::{Launcher, Manner, Multiplication, bytes_of},
+    launch::{Launcher, Manner, Multiplication, bytes_of, pieces},
     mapped::{Map, Mapper},
+    matrix::Place,
     packing::ALIGNMENT,
 };
 use crate::device::{Argument, TensorMapLayout};
 
-/// A factor's parts, and where they are in the workspace.
+/// As many products of a batch are computed at a time as have their parts in so many bytes; at least one.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A factor's parts, of all products that are computed at a time, and where they are in the workspace.
 struct Parts {
     /// Whether they lie across k.
     is_across: bool,
@@ -32,8 +34,8 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts of A and of B, one after the other in a workspace that begins with the flags; and its bytes.
-    fn of([m, n, k]: [usize; 3], a_across: bool, b_across: bool) -> ([Parts; 2], u64) {
+    /// The parts of A and of B, of `at_once` products, one after the other in a workspace that begins with the flags; and its bytes.
+    fn of([m, n, k]: [usize; 3], a_across: bool, b_across: bool, at_once: usize) -> ([Parts; 2], u64) {
         let both = [(m, a_across), (n, b_across)].map(|(lines, is_across)| Parts {
             is_across,
             lines: lines as u64,
@@ -41,12 +43,13 @@ impl Parts {
             parts: 0,
             scales: 0,
         });
+        let at_once = at_once as u64;
         let flags: u64 = both.iter().map(Parts::blocks_of_threads).sum();
-        let mut end = (4 * flags).next_multiple_of(ALIGNMENT);
+        let mut end = (4 * flags * at_once).next_multiple_of(ALIGNMENT);
         let parts = both.map(|mut parts| {
             parts.parts = end;
-            parts.scales = (end + 2 * parts.rows() * parts.pitch()).next_multiple_of(ALIGNMENT);
-            end = (parts.scales + 4 * parts.blocks() * parts.scale_pitch()).next_multiple_of(ALIGNMENT);
+            parts.scales = (end + 2 * parts.batch_pitch() * at_once).next_multiple_of(ALIGNMENT);
+            end = (parts.scales + 4 * parts.scale_batch() * at_once).next_multiple_of(ALIGNMENT);
             parts
         });
         (parts, end)
@@ -83,6 +86,16 @@ impl Parts {
         self.lines.next_multiple_of(4)
     }
 
+    /// Elements from the parts of one product to those of the next.
+    fn batch_pitch(&self) -> u64 {
+        self.rows() * self.pitch()
+    }
+
+    /// Scales of one product.
+    fn scale_batch(&self) -> u64 {
+        self.blocks() * self.scale_pitch()
+    }
+
     /// How they are made of `operand`, whose lines are rows.
     fn call(&self, operand: &Operand<'_>, index: usize, workspace: u64, correction: f32) -> SplitCall {
         let Operand { row_stride, column_stride, .. } = *operand;
@@ -91,11 +104,11 @@ impl Parts {
             to: workspace + self.parts,
             scales: workspace + self.scales,
             from_pitch: if self.is_across { column_stride } else { row_stride } as u64,
-            from_batch: 0,
+            from_batch: operand.stride() as u64,
             pitch: self.pitch(),
-            batch_pitch: 0,
+            batch_pitch: self.batch_pitch(),
             scale_pitch: self.scale_pitch(),
-            scale_batch: 0,
+            scale_batch: self.scale_batch(),
             lines: self.lines as u32,
             k: self.k as u32,
             is_across: self.is_across.into(),
@@ -106,7 +119,7 @@ impl Parts {
     }
 
     /// The tensors of the parts and of their scales, for boxes as a kernel copies them and scales of as many lines as its tile has.
-    fn layouts(&self, workspace: u64, copied: &MappedOperand, lines: u32) -> [TensorMapLayout; 2] {
+    fn layouts(&self, workspace: u64, copied: &MappedOperand, lines: u32, at_once: usize) -> [TensorMapLayout; 2] {
         let CopiedBox::Batched { width, lines: box_lines } = copied.copied else {
             unreachable!("kernels of parts copy boxes of batches")
         };
@@ -114,16 +127,16 @@ impl Parts {
         let parts = TensorMapLayout {
             element: TensorElement::F16,
             address: workspace + self.parts,
-            sizes: vec![row, self.rows(), 1],
-            strides: vec![2 * self.pitch(), ALIGNMENT],
+            sizes: vec![row, self.rows(), at_once as u64],
+            strides: vec![2 * self.pitch(), 2 * self.batch_pitch()],
             box_sizes: vec![width, box_lines, 1],
             swizzle: MapSwizzle::Bytes128,
         };
         let scales = TensorMapLayout {
             element: TensorElement::F32,
             address: workspace + self.scales,
-            sizes: vec![self.lines, self.blocks(), 1],
-            strides: vec![4 * self.scale_pitch(), ALIGNMENT],
+            sizes: vec![self.lines, self.blocks(), at_once as u64],
+            strides: vec![4 * self.scale_pitch(), 4 * self.scale_batch()],
             box_sizes: vec![lines, 1, 1],
             swizzle: MapSwizzle::None,
         };
@@ -136,10 +149,29 @@ fn across(a: &Operand<'_>, b: &Operand<'_>) -> (bool, bool) {
     (a.layout().by_columns, !b.layout().by_columns)
 }
 
-/// Bytes of workspace that a product of these sizes needs, whichever way its matrices lie. A batch is computed one by one.
-pub(super) fn workspace_bytes(sizes: [usize; 3]) -> u64 {
+/// Bytes that the parts of one product of these sizes take, whichever way its matrices lie.
+fn bytes_of_one(sizes: [usize; 3]) -> u64 {
+    workspace_of(sizes, 1)
+}
+
+fn workspace_of(sizes: [usize; 3], at_once: usize) -> u64 {
     let ways = [(false, false), (false, true), (true, false), (true, true)];
-    ways.into_iter().map(|(a, b)| Parts::of(sizes, a, b).1).max().unwrap_or(0)
+    ways.into_iter().map(|(a, b)| Parts::of(sizes, a, b, at_once).1).max().unwrap_or(0)
+}
+
+/// How many of `count` products are computed at a time: addresses in a list can't be followed by those who split.
+fn at_once(sizes: [usize; 3], count: usize, operands: &[&Operand<'_>], most: usize) -> usize {
+    if operands.iter().any(|operand| matches!(operand.place, Place::Listed { .. })) {
+        return 1;
+    }
+    let in_memory = usize::try_from(MOST_BYTES / bytes_of_one(sizes).max(1)).unwrap_or(usize::MAX);
+    count.min(in_memory).min(most).max(1)
+}
+
+/// Bytes of workspace that `count` products of `a` and `b` need, whichever way their matrices lie, if a launch takes no more than `most`.
+pub(super) fn workspace_bytes(a: &Operand<'_>, b: &Operand<'_>, count: usize, most: usize) -> u64 {
+    let sizes = [a.rows, b.columns, a.columns];
+    workspace_of(sizes, at_once(sizes, count, &[a, b], most))
 }
 
 impl Gemm {
@@ -155,59 +187,74 @@ impl Gemm {
         let kernel = manner.kernel;
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
-        let no_launch = |kernel: &Kernel| GemmError::NoLaunch { m, n, k, kernel: kernel.name };
-        let shape = (kernel.launch_shape)(m, n, k).ok_or_else(|| no_launch(kernel))?;
-        let blocks = self.blocks(operands, shape.grid[0].into());
-        let shape = gpu_kernels::LaunchShape { grid: [blocks as u32, 1, 1], ..shape };
+        let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
+        let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
         let (a_across, b_across) = across(&a, &b);
-        let ([a_parts, b_parts], _) = Parts::of([m, n, k], a_across, b_across);
         let correction = hopper_kernels::family_of(kernel).map_or(1.0, |family| family.correction());
         let map = |layout: &TensorMapLayout| -> Result<Map, GemmError> { Ok(self.device().tensor_map(layout)?) };
-        let [a_layout, a_scales] = a_parts.layouts(workspace, &operands.a, kernel.tile.m);
-        let [b_layout, b_scales] = b_parts.layouts(workspace, &operands.b, kernel.tile.n);
-        let [a_map, b_map, a_scales, b_scales] = [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
         let [split, multiply] = [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?];
         let flags = Argument::U64(workspace);
-        for index in 0..count {
+        let at_once = at_once([m, n, k], count, &[&a, &b, &c], self.limits.batch);
+        for batch in pieces(count, at_once) {
+            let length = batch.len();
+            // Of listed matrices each is a product of its own.
+            let first = batch.start;
+            let piece = match at_once {
+                1 => Multiplication {
+                    a: a.part(first, 0..m, 0..k),
+                    b: b.part(first, 0..k, 0..n),
+                    c: c.part(first, 0..m, 0..n),
+                    count: 1,
+                    ..*product
+                },
+                _ => {
+                    let [a, b, c] = [a, b, c].map(|operand| operand.without_first(first));
+                    Multiplication { a, b, c, count: length, ..*product }
+                }
+            };
+            let ([a_parts, b_parts], _) = Parts::of([m, n, k], a_across, b_across, length);
+            let [a_layout, a_scales] = a_parts.layouts(workspace, &operands.a, kernel.tile.m, length);
+            let [b_layout, b_scales] = b_parts.layouts(workspace, &operands.b, kernel.tile.n, length);
+            let [a_map, b_map, a_scales, b_scales] =
+                [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
             // B's lines are its columns.
-            let calls =
-                [a_parts.call(&a, index, workspace, correction), b_parts.call(&b.transposed(), index, workspace, 1.0)];
-            let of_splitting = launch_shape(calls[0].blocks + calls[1].blocks, THREADS);
-            let mapper = Mapper { device: self.device(), kernel, operands, product, at_once: 1 };
-            let output = mapper.output_if_mappable(index)?;
+            let calls = [
+                a_parts.call(&piece.a, 0, workspace, correction),
+                b_parts.call(&piece.b.transposed(), 0, workspace, 1.0),
+            ];
+            let blocks = calls[0].blocks + calls[1].blocks;
+            let of_splitting =
+                LaunchShape { grid: [blocks, length as u32, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };
+            let tiles = u64::from(shape.grid[0]) * length as u64;
+            if tiles > MAX_GRID_X {
+                // Blocks that stay count tiles with as many bits.
+                return Err(no_launch());
+            }
+            let of_multiplying = LaunchShape { grid: [self.blocks(operands, tiles) as u32, 1, 1], ..shape };
+            let mapper = Mapper { device: self.device(), kernel, operands, product: &piece, at_once: length };
+            let output = mapper.output_if_mappable(0)?;
             let call = TensorCall {
                 k: a_parts.along_k() as u32,
-                flags: calls[0].blocks + calls[1].blocks,
-                ..product.tensor_call(manner, index, output.is_some())
+                batch: length as u32,
+                flags: blocks * length as u32,
+                ..piece.tensor_call(manner, 0, output.is_some())
             };
+            let whole = piece.call();
             let c_map = output.unwrap_or(a_map);
             let maps = [&a_map, &b_map, &c_map, &a_scales, &b_scales].map(|map| Argument::Bytes(map));
-            let one = Multiplication {
-                a: a.part(index, 0..m, 0..k),
-                b: b.part(index, 0..k, 0..n),
-                c: c.part(index, 0..m, 0..n),
-                count: 1,
-                ..*product
-            };
-            let whole = one.call();
             let calls_of_both = [Argument::Bytes(bytes_of(&call)), Argument::Bytes(bytes_of(&whole)), flags];
             let arguments: Vec<_> = maps.into_iter().chain(calls_of_both).collect();
+            let [a_call, b_call] = [&calls[0], &calls[1]].map(|call| Argument::Bytes(bytes_of(call)));
             // SAFETY: the kernels take these arguments. The calls and the maps describe A, B and C, which were checked to be inside their
-            // buffers, C's apart from the others, and parts and scales, which are apart from each other in a workspace with room for
-            // them. All outlive this call and, freed after what is enqueued, the launches.
+            // buffers, C's apart from each other and from the others, and parts, scales and flags, which are apart from each other in a
+            // workspace with room for them. All outlive this call and, freed after what is enqueued, the launches.
             unsafe {
-                let [a_call, b_call] = [&calls[0], &calls[1]].map(|call| Argument::Bytes(bytes_of(call)));
                 launcher.launch(&split, &of_splitting, &[a_call, b_call, flags])?;
-                launcher.launch(&multiply, &shape, &arguments)?;
+                launcher.launch(&multiply, &of_multiplying, &arguments)?;
             }
         }
         Ok(())
     }
-}
-
-/// So many blocks of so many threads.
-fn launch_shape(blocks: u32, threads: u32) -> gpu_kernels::LaunchShape {
-    gpu_kernels::LaunchShape { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_shared_bytes: 0 }
 }
 
 #[cfg(test)]
@@ -218,15 +265,18 @@ mod tests {
     fn parts_and_scales_follow_each_other_without_meeting_and_begin_where_tensor_maps_can() {
         for sizes in [[1, 1, 1], [130, 77, 129], [512, 512, 64], [3, 5000, 1000]] {
             for (a_across, b_across) in [(false, false), (false, true), (true, false), (true, true)] {
-                let ([a, b], bytes) = Parts::of(sizes, a_across, b_across);
-                let mut end = 4 * (a.blocks_of_threads() + b.blocks_of_threads());
-                for parts in [&a, &b] {
-                    assert!(parts.parts >= end && parts.parts.is_multiple_of(16));
-                    assert!(parts.scales >= parts.parts + 2 * parts.rows() * parts.pitch());
-                    assert!(parts.scales.is_multiple_of(16) && parts.pitch().is_multiple_of(8));
-                    end = parts.scales + 4 * parts.blocks() * parts.scale_pitch();
+                for at_once in [1, 3] {
+                    let ([a, b], bytes) = Parts::of(sizes, a_across, b_across, at_once);
+                    let count = at_once as u64;
+                    let mut end = 4 * count * (a.blocks_of_threads() + b.blocks_of_threads());
+                    for parts in [&a, &b] {
+                        assert!(parts.parts >= end && parts.parts.is_multiple_of(16));
+                        assert!(parts.scales >= parts.parts + 2 * count * parts.rows() * parts.pitch());
+                        assert!(parts.scales.is_multiple_of(16) && parts.pitch().is_multiple_of(8));
+                        end = parts.scales + 4 * count * parts.blocks() * parts.scale_pitch();
+                    }
+                    assert!(end <= bytes && bytes <= workspace_of(sizes, at_once));
                 }
-                assert!(end <= bytes && bytes <= workspace_bytes(sizes));
             }
         }
     }
