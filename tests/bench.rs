@@ -233,12 +233,13 @@ fn a_wrong_product_is_said_and_is_exit_code_1() {
 
 #[test]
 fn bad_input_is_named() {
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 25] = [
         (&["--precision", "f8"], "expected f32 (also ieee) or bf16 or f16 or tf32 or fp32-tc"),
         (&["--kernels", "tiled,tensor_cores"], "'tensor_cores' computes in bf16"),
         (&["--kernels", "tiled", "--precision", "bf16"], "'tiled' computes in f32"),
         (&["--kernels", "tiled,fast"], "there is no kernel named 'fast'"),
         (&["--kernels", "cuBLAS"], "there is no kernel named 'cuBLAS'"),
+        (&["--kernels", "64x64_fp32-tc/2"], "'64x64_fp32-tc/2': kernels of fp32-tc take K as a whole"),
         (&["--kernels", "64x64x16/0"], "'64x64x16/0' asks for 0 parts of K: the number begins at 1"),
         (&["--kernels", "gemm,64x64x16/2/0"], "'64x64x16/2/0' asks for 0 rows of tiles: the number begins at 1"),
         (&["--sizes", "64,0"], "0x0x0 is an empty product"),

@@ -139,11 +139,11 @@ pub struct GemmArguments {
     pub output: PathBuf,
 
     /// The factor of the product.
-    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true)]
+    #[arg(long, default_value_t = 1.0, allow_hyphen_values = true, value_parser = factor)]
     pub alpha: f32,
 
     /// The factor of what C holds before; 1 if left out and --c is given.
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = factor)]
     pub beta: Option<f32>,
 
     /// What C holds before, in a .npy file of C's shape, which may be the output.
@@ -375,4 +375,16 @@ pub struct BenchArguments {
 
     #[command(flatten)]
     pub language: LanguageArgument,
+}
+
+/// A factor of a product: a number that f32 has room for.
+fn factor(text: &str) -> Result<f32, String> {
+    let expected = |_| "a number is expected, such as -1 or 0.5".to_owned();
+    let number: f64 = text.parse().map_err(expected)?;
+    let nearest: f32 = text.parse().map_err(expected)?;
+    match () {
+        () if number.is_finite() && nearest.is_infinite() => Err("f32 ends at 3.4e38".to_owned()),
+        () if number != 0.0 && nearest == 0.0 => Err("in f32 that is 0: its smallest number is 1.4e-45".to_owned()),
+        () => Ok(nearest),
+    }
 }

@@ -28,15 +28,6 @@ pub struct Family {
 }
 
 impl Family {
-    /// What the scales of one factor are multiplied by. Tensor cores cut off what doesn't fit into a sum, so that sums are too small: by 0.75 (of numbers
-    /// of both signs) to 1.5 units in the last place (of one sign) for 64 along k, by 3 to 5 for 128, measured on an H200.
-    pub fn correction(&self) -> f32 {
-        match self.pairs {
-            2 => 1.0 + 3.0 * f32::EPSILON,
-            _ => 1.0 + f32::EPSILON,
-        }
-    }
-
     /// The kernel for an A and a B that lie across k (A's lines are its columns, B's its rows) or along it; if there is none, the one for which fewer
     /// have to be put otherwise.
     pub fn kernel(&self, a_across: bool, b_across: bool) -> &'static Kernel {

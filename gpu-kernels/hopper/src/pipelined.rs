@@ -215,9 +215,10 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
             barriers::initialise(ring.full(stage), 1);
             barriers::initialise(
                 ring.empty(stage),
-                match (S::IS_TURNED, S::BY_TURNS) {
-                    (true, _) => turned::ARRIVALS * MULTIPLIERS as u32,
-                    (_, true) => 1,
+                match (S::IS_TURNED, S::PARTS, S::BY_TURNS) {
+                    (true, _, _) => turned::ARRIVALS * MULTIPLIERS as u32,
+                    (_, true, true) => parts::ARRIVALS,
+                    (_, true, false) => parts::ARRIVALS * MULTIPLIERS as u32,
                     _ => MULTIPLIERS as u32,
                 },
             );

@@ -83,8 +83,8 @@ pub struct SplitCall {
     pub is_aligned: u32,
     /// Blocks of threads.
     pub blocks: u32,
-    /// What the scales are multiplied by where a block is long: it undoes, on average, what tensor cores cut off.
-    pub correction: f32,
+    /// Nothing: it makes the size a multiple of 8 bytes without padding.
+    pub reserved: u32,
 }
 
 /// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 in its
@@ -302,8 +302,7 @@ unsafe fn leave(call: &SplitCall, at: u64, largest: u32, weights: u32, present: 
     let exponent = largest >> 23;
     let within = exponent.clamp(127 - 48, 127 + 60);
     let down = f32::from_bits((within - SCALED) << 23);
-    let correction = if present < BLOCK / 4 { 1.0 } else { call.correction };
-    vectors::store_global_word(call.scales + 4 * at, down * correction);
+    vectors::store_global_word(call.scales + 4 * at, down);
     largest != 0 && (exponent != within || 4 * weights < 3 * HEAVY * present)
 }
 

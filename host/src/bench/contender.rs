@@ -179,6 +179,12 @@ pub enum ContenderError {
     /// A number that is 0.
     #[error(transparent)]
     Nothing(#[from] NothingOf),
+    /// Parts of K of a kernel that takes it as a whole.
+    #[error("'{name}': kernels of fp32-tc take K as a whole; leave out what is behind the '/'")]
+    Whole {
+        /// The name with its numbers.
+        name: String,
+    },
     /// Names of contenders that can't be compared.
     #[error(transparent)]
     Mixed(#[from] MixedPrecisions),
@@ -219,6 +225,9 @@ fn of_name(text: &str) -> Result<Contender, ContenderError> {
     match (splits, group) {
         (0, _) => Err(nothing("parts of K").into()),
         (_, 0) => Err(nothing("rows of tiles").into()),
+        (2.., _) if matches!(named.any().signature, Signature::MappedParts(_)) => {
+            Err(ContenderError::Whole { name: text.to_owned() })
+        }
         _ => Ok(Contender::Kernel { name: text.to_owned(), named, splits, group }),
     }
 }

@@ -93,7 +93,9 @@ pub fn cases(named: Named) -> Vec<Case> {
     // For a tile of one column, 2 * n - 3 would be less than nothing.
     let edges = [2 * m + 3, (2 * n).saturating_sub(3).max(1)];
     let Some((_, ways)) = plan::family_of(kernel) else {
-        let deep = k * 3.max(24usize.div_ceil(k));
+        // Of factors in parts, so long that all scales in shared memory have been written more than once.
+        let steps = if matches!(kernel.signature, Signature::MappedParts(_)) { 20 } else { 3 };
+        let deep = k * steps.max(24usize.div_ceil(k));
         let reads_c = matches!(kernel.signature, Signature::Call | Signature::MappedCall(_));
         let beta = if reads_c { 1.0 } else { 0.0 };
         let of = |shape| Case::new(kernel, next_sizes(kernel, shape));

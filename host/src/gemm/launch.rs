@@ -337,7 +337,9 @@ impl Gemm {
         if product.k == 0 && !scales_itself {
             return self.launch_scaling(product, launcher);
         }
-        if manner.splits > 1 && matches!(manner.kernel.signature, Signature::Plain | Signature::Mapped(_)) {
+        let takes_whole =
+            |signature| matches!(signature, Signature::Plain | Signature::Mapped(_) | Signature::MappedParts(_));
+        if manner.splits > 1 && takes_whole(manner.kernel.signature) {
             return Err(GemmError::WholeOnly { kernel: manner.kernel.name });
         }
         let packing = match product.k {

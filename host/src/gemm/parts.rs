@@ -97,7 +97,7 @@ impl Parts {
     }
 
     /// How they are made of `operand`, whose lines are rows.
-    fn call(&self, operand: &Operand<'_>, index: usize, workspace: u64, correction: f32) -> SplitCall {
+    fn call(&self, operand: &Operand<'_>, index: usize, workspace: u64) -> SplitCall {
         let Operand { row_stride, column_stride, .. } = *operand;
         SplitCall {
             from: operand.address(index),
@@ -114,7 +114,7 @@ impl Parts {
             is_across: self.is_across.into(),
             is_aligned: operand.layout().aligned.into(),
             blocks: self.blocks_of_threads() as u32,
-            correction,
+            reserved: 0,
         }
     }
 
@@ -190,7 +190,6 @@ impl Gemm {
         let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
         let (a_across, b_across) = across(&a, &b);
-        let correction = hopper_kernels::family_of(kernel).map_or(1.0, |family| family.correction());
         let map = |layout: &TensorMapLayout| -> Result<Map, GemmError> { Ok(self.device().tensor_map(layout)?) };
         let [split, multiply] = [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?];
         let flags = Argument::U64(workspace);
@@ -218,10 +217,7 @@ impl Gemm {
             let [a_map, b_map, a_scales, b_scales] =
                 [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
             // B's lines are its columns.
-            let calls = [
-                a_parts.call(&piece.a, 0, workspace, correction),
-                b_parts.call(&piece.b.transposed(), 0, workspace, 1.0),
-            ];
+            let calls = [a_parts.call(&piece.a, 0, workspace), b_parts.call(&piece.b.transposed(), 0, workspace)];
             let blocks = calls[0].blocks + calls[1].blocks;
             let of_splitting =
                 LaunchShape { grid: [blocks, length as u32, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };

@@ -71,7 +71,12 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     // Sums of twice the length are for products whose sums are long in f32 too, because C has too many tiles for K to be split.
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
     let are_long = tiles >= u64::from(machine.multiprocessors) && k >= 1024;
-    let families = FAMILIES.iter().filter(|family| family.precision == precision && (family.pairs < 2 || are_long));
+    // Tiles of 64 rows read more for each product, which costs power where all multiprocessors have work.
+    let are_many = tiles >= u64::from(machine.multiprocessors);
+    let families = FAMILIES.iter().filter(|family| {
+        let is_for = if family.tile.m < 128 { !are_many } else { family.pairs < 2 || are_long };
+        family.precision == precision && is_for
+    });
     let plans = families.flat_map(|family| {
         let kernel = family.kernel(a.by_columns, !b.by_columns);
         SPLITS.into_iter().filter_map(move |splits| {
