@@ -149,10 +149,14 @@ impl Work {
         let thread = thread::thread_idx_x() % WARPGROUP as u32;
         let (warp, lane) = (thread / 32, thread % 32);
         let first = Turn::FIRST;
-        if S::BY_TURNS && multiplier > 0 {
-            barriers::sleep(ring.full(first.stage), first.parity);
-            let second = first.next::<S>();
-            barriers::sleep(ring.full(second.stage), second.parity);
+        if S::BY_TURNS {
+            if multiplier > 0 {
+                barriers::sleep(ring.full(first.stage), first.parity);
+                let second = first.next::<S>();
+                barriers::sleep(ring.full(second.stage), second.parity);
+            }
+            // Before the first warpgroup gives its first stages back: by then the second has seen that they were full.
+            ieee::sync_multiplying();
         }
         Work {
             ring,
