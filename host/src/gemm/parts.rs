@@ -96,11 +96,11 @@ impl Parts {
         self.blocks() * self.scale_pitch()
     }
 
-    /// How they are made of `operand`, whose lines are rows.
-    fn call(&self, operand: &Operand<'_>, index: usize, workspace: u64) -> SplitCall {
+    /// How they are made of `operand`, the first product's or all products', whose lines are rows.
+    fn call(&self, operand: &Operand<'_>, workspace: u64) -> SplitCall {
         let Operand { row_stride, column_stride, .. } = *operand;
         SplitCall {
-            from: operand.address(index),
+            from: operand.address(0),
             to: workspace + self.parts,
             scales: workspace + self.scales,
             from_pitch: if self.is_across { column_stride } else { row_stride } as u64,
@@ -149,12 +149,8 @@ fn across(a: &Operand<'_>, b: &Operand<'_>) -> (bool, bool) {
     (a.layout().by_columns, !b.layout().by_columns)
 }
 
-/// Bytes that the parts of one product of these sizes take, whichever way its matrices lie.
-fn bytes_of_one(sizes: [usize; 3]) -> u64 {
-    workspace_of(sizes, 1)
-}
-
-fn workspace_of(sizes: [usize; 3], at_once: usize) -> u64 {
+/// Bytes that `at_once` products of these sizes need, whichever way their matrices lie.
+fn bytes_needed(sizes: [usize; 3], at_once: usize) -> u64 {
     let ways = [(false, false), (false, true), (true, false), (true, true)];
     ways.into_iter().map(|(a, b)| Parts::of(sizes, a, b, at_once).1).max().unwrap_or(0)
 }
@@ -164,14 +160,14 @@ fn at_once(sizes: [usize; 3], count: usize, operands: &[&Operand<'_>], most: usi
     if operands.iter().any(|operand| matches!(operand.place, Place::Listed { .. })) {
         return 1;
     }
-    let in_memory = usize::try_from(MOST_BYTES / bytes_of_one(sizes).max(1)).unwrap_or(usize::MAX);
+    let in_memory = usize::try_from(MOST_BYTES / bytes_needed(sizes, 1).max(1)).unwrap_or(usize::MAX);
     count.min(in_memory).min(most).max(1)
 }
 
 /// Bytes of workspace that `count` products of `a` and `b` need, whichever way their matrices lie, if a launch takes no more than `most`.
 pub(super) fn workspace_bytes(a: &Operand<'_>, b: &Operand<'_>, count: usize, most: usize) -> u64 {
     let sizes = [a.rows, b.columns, a.columns];
-    workspace_of(sizes, at_once(sizes, count, &[a, b], most))
+    bytes_needed(sizes, at_once(sizes, count, &[a, b], most))
 }
 
 impl Gemm {
@@ -217,7 +213,7 @@ impl Gemm {
             let [a_map, b_map, a_scales, b_scales] =
                 [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
             // B's lines are its columns.
-            let calls = [a_parts.call(&piece.a, 0, workspace), b_parts.call(&piece.b.transposed(), 0, workspace)];
+            let calls = [a_parts.call(&piece.a, workspace), b_parts.call(&piece.b.transposed(), workspace)];
             let blocks = calls[0].blocks + calls[1].blocks;
             let of_splitting =
                 LaunchShape { grid: [blocks, length as u32, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };
@@ -271,7 +267,7 @@ mod tests {
                         assert!(parts.scales.is_multiple_of(16) && parts.pitch().is_multiple_of(8));
                         end = parts.scales + 4 * count * parts.blocks() * parts.scale_pitch();
                     }
-                    assert!(end <= bytes && bytes <= workspace_of(sizes, at_once));
+                    assert!(end <= bytes && bytes <= bytes_needed(sizes, at_once));
                 }
             }
         }
