@@ -12,8 +12,8 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Families whose warpgroups share a tile's rows, or take turns along k.
-const FAMILIES: [&str; 3] = ["128x64_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc"];
+/// Families whose warpgroups share a tile's rows, which scale sums at the end if they can, or take turns along k.
+const FAMILIES: [&str; 4] = ["128x64_fp32-tc", "128x192_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc"];
 
 /// C = A B in parts where the device can, whether it pays or not, and the name of the kernel.
 fn product_in_parts(gemm: &Gemm, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) -> (Array2<f32>, &'static str) {
@@ -87,7 +87,7 @@ const LITTLE: f64 = 2.5e-7;
 #[test]
 fn the_error_is_that_of_f32_or_less_for_numbers_of_all_kinds() {
     type Number = fn(&mut ChaCha12Rng, usize, usize) -> f32;
-    let kinds: [(&str, Number, Number); 8] = [
+    let kinds: [(&str, Number, Number); 12] = [
         ("normal", |r, _, _| normal(r), |r, _, _| normal(r)),
         ("positive", |r, _, _| r.random(), |r, _, _| r.random()),
         ("tiny by huge", |r, _, _| 1e-36 * normal(r), |r, _, _| 1e36 * normal(r)),
@@ -102,6 +102,28 @@ fn the_error_is_that_of_f32_or_less_for_numbers_of_all_kinds() {
             "inversely scaled along k",
             |r, _, k| (k as f32 * 7.0 % 60.0 - 30.0).exp2() * normal(r),
             |r, k, _| (30.0 - k as f32 * 7.0 % 60.0).exp2() * normal(r),
+        ),
+        // Blocks of 128 along k whose scales differ from the one before's, in some lines only.
+        (
+            "scaled by block",
+            |r, i, k| if i % 5 == 0 { (k as f32 / 128.0).floor() * 5.0 % 17.0 - 8.0 } else { 0.0 }.exp2() * normal(r),
+            |r, k, j| if j % 7 == 3 { 9.0 - (k as f32 / 128.0).floor() * 3.0 } else { 0.0 }.exp2() * normal(r),
+        ),
+        (
+            "with blocks of zeros",
+            |r, i, k| if i % 3 == 0 && (k / 128) % 3 == 1 { 0.0 } else { normal(r) },
+            |r, k, j| if j == 5 && k < 256 { 0.0 } else { normal(r) },
+        ),
+        // The first 32 numbers of a line are what its scale is guessed from.
+        (
+            "beginning small",
+            |r, i, k| if i % 2 == 0 && k < 32 { 0.03 } else { 1.0 } * normal(r),
+            |r, k, _| if k < 32 { 0.1 } else { 1.0 } * normal(r),
+        ),
+        (
+            "beginning large",
+            |r, i, k| if k < 32 { (i as f32 % 3.0).exp2() } else { 1.0 } * normal(r),
+            |r, k, j| if k < 32 { (j as f32 % 4.0).exp2() } else { 1.0 } * normal(r),
         ),
         ("with zeros", |r, _, _| if r.random() { 0.0 } else { normal(r) }, |r, _, _| normal(r)),
     ];

@@ -176,6 +176,14 @@ pub enum Signature {
 }
 
 impl Signature {
+    /// Whether the kernel can't be told to cut K into parts.
+    pub const fn takes_k_whole(&self) -> bool {
+        match self {
+            Signature::Plain | Signature::Mapped(_) | Signature::MappedParts(_) => true,
+            Signature::Call | Signature::MappedCall(_) => false,
+        }
+    }
+
     /// How the kernel copies its operands, if it does that box by box.
     pub const fn mapped(&self) -> Option<&MappedOperands> {
         match self {

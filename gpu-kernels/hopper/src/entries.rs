@@ -23,6 +23,8 @@ pub struct Family {
     pub precision: Precision,
     /// Of factors in parts, how much along k tensor cores sum up before the sums are added to others in f32: so many times 64. Else 0.
     pub pairs: u32,
+    /// Of factors in parts, whether sums may be [scaled at the end](Shape::MAY_SCALE_LAST). Else false.
+    pub may_scale_last: bool,
     /// Its kernels, one for each way in which tensor cores take A and B.
     pub kernels: &'static [Kernel],
 }
@@ -144,6 +146,7 @@ macro_rules! families {
                     tile: Self::TILE,
                     precision: Precision::$precision,
                     pairs: $pairs,
+                    may_scale_last: $pairs > 0 && !$by_turns,
                     kernels: &[$($entry::KERNEL),+],
                 };
                 const TILE: Tile = Self::tile(false);
@@ -276,7 +279,7 @@ families! {
         tensor_128x64_tf32_kk: false false,
         tensor_128x64_tf32_kv: false true,;
 
-    /// As wide as two sets of sums allow.
+    /// As wide as two sets of sums allow: it reads the least for each product.
     PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1, by_turns false;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
@@ -297,7 +300,7 @@ families! {
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
-    /// For the smallest products.
+    /// For few columns.
     PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1, by_turns false;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,

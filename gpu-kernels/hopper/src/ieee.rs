@@ -5,9 +5,9 @@
 
 use cuda_std::*;
 use kernel_common::position::anew;
-use kernel_common::{vectors, warpgroups, Call};
+use kernel_common::{vectors, Call};
 
-use crate::pipelined::Place;
+use crate::pipelined::{sync_multiplying, Place};
 use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
 
 /// Columns that are computed at a time.
@@ -22,18 +22,6 @@ const WIDTH: usize = COLUMNS / 16;
 const HEIGHT: usize = 8;
 /// The most tiles along k that a sum takes before it is added to another one: a long sum errs more than two of half its length.
 const LONGEST: u32 = 32;
-/// The barrier of the threads that multiply.
-const BARRIER: u32 = 1 + MULTIPLIERS as u32;
-
-/// Waits for all threads that multiply.
-///
-/// # Safety
-///
-/// All of them must come here.
-#[inline(always)]
-pub(crate) unsafe fn sync_multiplying() {
-    warpgroups::sync_some(BARRIER, THREADS as u32);
-}
 
 /// Computes a tile of C, in shared memory from `memory` on.
 ///

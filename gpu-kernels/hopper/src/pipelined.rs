@@ -147,6 +147,19 @@ impl Ring {
         self.barriers + 16 * stage
     }
 
+    /// Waits for the copies of a stage and of the next one, whose turn it gives.
+    ///
+    /// # Safety
+    ///
+    /// As for [`sleep`](barriers::sleep), of both.
+    #[inline(always)]
+    pub(crate) unsafe fn wait_for_two<S: Shape>(&self, first: Turn) -> Turn {
+        barriers::sleep(self.full(first.stage), first.parity);
+        let second = first.next::<S>();
+        barriers::sleep(self.full(second.stage), second.parity);
+        second
+    }
+
     #[inline(always)]
     pub(crate) fn empty(&self, stage: u32) -> u32 {
         self.barriers + 16 * stage + 8
@@ -343,6 +356,16 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();
     }
+}
+
+/// Waits for all threads that multiply.
+///
+/// # Safety
+///
+/// All of them must come here.
+#[inline(always)]
+pub(crate) unsafe fn sync_multiplying() {
+    warpgroups::sync_some(1 + MULTIPLIERS as u32, (MULTIPLIERS * WARPGROUP) as u32);
 }
 
 /// A number that all lanes of a warp have, as one that the assembler knows to be the same for all.

@@ -21,6 +21,9 @@ pub trait Shape {
     /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
     /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
     const BY_TURNS: bool = false;
+    /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where warpgroups take turns there are
+    /// few blocks, and it would pay for neither comparing their scales nor making them the same.
+    const MAY_SCALE_LAST: bool = !Self::BY_TURNS;
     /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
     /// has all registers of a multiprocessor.)
     const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
@@ -55,8 +58,9 @@ pub trait Shape {
     /// Bytes through which warpgroups that take turns give each other half of their sums.
     const EXCHANGE: usize = if Self::BY_TURNS { 4 * WARPGROUP * Self::COLUMNS / 2 } else { 0 };
     /// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is empty for the
-    /// block after the next, everybody has read those of the one before; where warpgroups take turns, those of the one before that.
-    const SCALE_SLOTS: usize = if Self::BY_TURNS { 4 } else { 3 };
+    /// block after the next, everybody has read those of the one before; where warpgroups take turns, those of the one before that. And where they
+    /// don't, those of the one before are [read once more](Self::MAY_SCALE_LAST).
+    const SCALE_SLOTS: usize = 4;
     /// Bytes in front of the barriers: stages, what is about to be stored or exchanged, scales.
     const BEFORE_BARRIERS: usize =
         Self::STAGES * Self::STAGE + Self::STAGING + Self::EXCHANGE + Self::SCALE_SLOTS * Self::SCALES;

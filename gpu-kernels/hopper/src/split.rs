@@ -1,8 +1,13 @@
 //! From numbers of f32 to two parts of f16, for products as exact as f32's on tensor cores.
 //!
 //! Along k, up to 128 numbers of a line (a row of A, a column of B) are a *block*. A block is scaled by a power of two so that its largest number is
-//! between 2^14 and 2^15; then it is large + small, each rounded to f16. That has the 22 bits that f16 has twice, but for what is smaller than 2^-39
+//! between 2^11 and 2^15; then it is large + small, each rounded to f16. That has the 22 bits that f16 has twice, but for what is smaller than 2^-36
 //! of the block's largest.
+//!
+//! If the blocks of a line have the same scale, their sums can be [added as they are](crate::parts). So that they have, each looks at a *sample* of its line,
+//! the first 32 numbers, and takes the scale that brings the sample's largest number to between 2^12 and 2^13, if its own largest one is then where it
+//! should be. Else, and without a sample, its own comes to between 2^14 and 2^15. (Of 128 normal numbers the largest is, but for one time in millions, from half to less than eight times as
+//! large as the power of two of the largest of 32.)
 //!
 //! Of 32 numbers the 32 large parts come first, then the 32 small ones: a row of 128 bytes of a tile, or its 64 rows.
 //!
@@ -12,7 +17,7 @@
 //! *weight*
 //!
 //! ```text
-//!   weight = min(magnitude / (2^-7 of the largest's power of two), 1)
+//!   weight = min(scaled magnitude / 2^7, 1)
 //! ```
 //!
 //! and a block is *suspect*
@@ -21,9 +26,9 @@
 //! - if its largest isn't between 2^-48 and 2^60, so that scales and their products are normal numbers,
 //! - or if one of them isn't finite.
 //!
-//! Of two weights v and w, v w >= v + w - 1. So if neither factor has a suspect block, the magnitudes of a block's n products add up to n / 2 times 2^-14
-//! of the largest possible one or more. What the parts have lost is at most n 2^-38 of that one: 2^-23 of the sum of the magnitudes. If there is
-//! a suspect block, the whole product is computed otherwise.
+//! Of two weights v and w, v w >= v + w - 1. So if neither factor has a suspect block, the magnitudes of a block's n products, scaled, add up to
+//! n / 2 times 2^14 or more. What the parts have lost beyond their 22 bits is at most 2^-25 of a number below 2^15, of two factors: n 2^-9, and 2^-22 of the
+//! sum of the magnitudes. If there is a suspect block, the whole product is computed otherwise.
 //!
 //! Weights are added up in f16, two at a time, and may be 2^-10 of their sum off.
 //!
@@ -43,10 +48,19 @@ pub const LINES_ALONG: u32 = 16;
 pub const LINES_ACROSS: u32 = 32;
 /// Warps of a block of threads.
 const WARPS: u32 = THREADS / 32;
-/// What the power of two of a block's largest number is scaled to, as an exponent.
+/// What the power of two of a block's largest number is scaled to at most, as an exponent.
 const SCALED: u32 = 14;
+/// How much less it may be if other blocks of the line have the same scale then.
+const LESS: u32 = 3;
+/// How much less that of a sample's largest number is.
+const SAMPLED_LESS: u32 = 2;
+/// The exponents of the largest numbers of blocks that aren't suspect, with f32's bias: 2^-48 and 2^60.
+const LEAST: u32 = 127 - 48;
+const MOST: u32 = 127 + 60;
+/// Numbers of a sample.
+const SAMPLE: u32 = 32;
 /// The least scaled number whose weight is 1.
-const HEAVY: u32 = 1 << (SCALED - 7);
+const HEAVY: u32 = 1 << 7;
 /// The same as a pair of f16.
 #[cfg(target_arch = "nvptx64")]
 const HEAVY_PAIR: u32 = 0x5800_5800;
@@ -83,8 +97,8 @@ pub struct SplitCall {
     pub is_aligned: u32,
     /// Blocks of threads.
     pub blocks: u32,
-    /// Nothing: it makes the size a multiple of 8 bytes without padding.
-    pub reserved: u32,
+    /// 1 if the blocks of a line should have the same scale.
+    pub is_sampled: u32,
 }
 
 /// Splits A and B. Block x of threads splits a part of A, or, from A's number of blocks on, of B; y is the product of the batch. It leaves 1 in its
@@ -163,12 +177,15 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
     let product = thread::block_idx_y() as u64;
     let first_line = LINES_ALONG * group + LINES as u32 * warp;
     let is_whole = call.is_aligned != 0 && present == BLOCK;
-    let mut numbers = [[0.0f32; 4]; LINES];
+    let (mut numbers, mut samples) = ([[0.0f32; 4]; LINES], [0.0f32; LINES]);
     for i in 0..LINES {
         let line = first_line + i as u32;
         if line < call.lines {
-            let row =
-                call.from + 4 * (product * call.from_batch + line as u64 * call.from_pitch + (start + 4 * lane) as u64);
+            let line = call.from + 4 * (product * call.from_batch + line as u64 * call.from_pitch);
+            if call.is_sampled != 0 && lane < call.k {
+                samples[i] = vectors::load_global_word(line + 4 * lane as u64);
+            }
+            let row = line + 4 * (start + 4 * lane) as u64;
             if is_whole {
                 numbers[i] = vectors::load_global(row);
             } else {
@@ -181,18 +198,17 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         }
     }
     // What all lanes know of the line that a lane speaks for: the first lane of the first, the second of the second.
-    let (mut own_largest, mut own_weights, mut both_weights) = (0, 0, 0);
+    let (mut own, mut both_weights) = (Scale::default(), 0);
     for i in 0..LINES {
         let x = numbers[i];
         let line = first_line + i as u32;
         let largest = larger(larger(larger(larger(0.0, x[0]), x[1]), x[2]), x[3]);
-        let largest = warp_most(largest.to_bits());
-        let up = up(largest);
-        let (large, small, weights) = split_four(x, [up; 4]);
+        let scale = Scale::new(warp_most(largest.to_bits()), warp_most(larger(0.0, samples[i]).to_bits()));
+        let (large, small, weights) = split_four(x, [scale.up(); 4]);
         let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
         both_weights |= (low + high) << (16 * i as u32);
         if lane == i as u32 {
-            own_largest = largest;
+            own = scale;
         }
         if line < call.lines {
             let place = k_block * 2 * BLOCK + lane / 8 * 64 + lane % 8 * 4;
@@ -202,13 +218,10 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         }
     }
     let both_weights = warp_sum(both_weights);
-    if lane < LINES as u32 {
-        own_weights |= both_weights >> (16 * lane) & 0xffff;
-    }
     let line = first_line + lane;
     if lane < LINES as u32 && line < call.lines {
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-        return leave(call, at, own_largest, own_weights, present);
+        return leave(call, at, own, both_weights >> (16 * lane) & 0xffff, present);
     }
     false
 }
@@ -221,9 +234,11 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
     /// Places along k that a warp has at a time.
     const PLACES: u32 = 32 / LANES;
     const TIMES: usize = (BLOCK / (WARPS * PLACES)) as usize;
-    // Of each line its largest, then of each two lines their weights.
-    let largest_of = vectors::shared_address(shared_array![u32; 32 + 16]);
-    let weights_of = largest_of + 4 * LINES_ACROSS;
+    const { assert!(WARPS * PLACES == SAMPLE) };
+    // Of each line the largest number of its block, then of its sample, then of each two lines their weights.
+    let largest_of = vectors::shared_address(shared_array![u32; 32 + 32 + 16]);
+    let sampled_of = largest_of + 4 * LINES_ACROSS;
+    let weights_of = sampled_of + 4 * LINES_ACROSS;
     let thread = thread::thread_idx_x();
     let (warp, lane) = (thread / 32, thread % 32);
     let groups = call.lines.div_ceil(LINES_ACROSS);
@@ -236,24 +251,32 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
     let first = PLACES * warp + lane / LANES;
     let product = thread::block_idx_y() as u64;
     let is_whole = call.is_aligned != 0 && lines == 4;
-    let mut x = [[0.0f32; 4]; TIMES];
-    for i in 0..TIMES {
-        let k = first + WARPS * PLACES * i as u32;
-        if k < present {
-            let row = call.from + 4 * (product * call.from_batch + (start + k) as u64 * call.from_pitch + line as u64);
-            if is_whole {
-                x[i] = vectors::load_global(row);
-            } else {
-                for j in 0..4 {
-                    if (j as u32) < lines {
-                        x[i][j] = vectors::load_global_word(row + 4 * j as u64);
-                    }
+    let load = |k: u32| {
+        let mut x = [0.0f32; 4];
+        let row = call.from + 4 * (product * call.from_batch + k as u64 * call.from_pitch + line as u64);
+        if is_whole {
+            x = vectors::load_global(row);
+        } else {
+            for j in 0..4 {
+                if (j as u32) < lines {
+                    x[j] = vectors::load_global_word(row + 4 * j as u64);
                 }
             }
         }
+        x
+    };
+    let (mut x, mut sample) = ([[0.0f32; 4]; TIMES], [0.0f32; 4]);
+    for i in 0..TIMES {
+        let k = first + WARPS * PLACES * i as u32;
+        if k < present {
+            x[i] = load(start + k);
+        }
+    }
+    if call.is_sampled != 0 && first < call.k {
+        sample = load(first);
     }
     // While the numbers are on their way.
-    if thread < LINES_ACROSS / 2 * 3 {
+    if thread < LINES_ACROSS / 2 * 5 {
         vectors::store_shared_word(largest_of + 4 * thread, 0.0);
     }
     thread::sync_threads();
@@ -263,9 +286,14 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
             own = larger(own, x[i][j]);
         }
         shared_maximum(largest_of + 4 * (of_block + j as u32), own.to_bits());
+        if call.is_sampled != 0 {
+            shared_maximum(sampled_of + 4 * (of_block + j as u32), larger(0.0, sample[j]).to_bits());
+        }
     }
     thread::sync_threads();
-    let ups = vectors::load_shared(largest_of + 4 * of_block).map(|largest| up(largest.to_bits()));
+    let [largest, sampled] =
+        [largest_of, sampled_of].map(|of| vectors::load_shared(of + 4 * of_block).map(f32::to_bits));
+    let ups = [0, 1, 2, 3].map(|j| Scale::new(largest[j], sampled[j]).up());
     let mut weights = [0; 2];
     for i in 0..TIMES {
         let (large, small, own) = split_four(x[i], ups);
@@ -286,31 +314,51 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
     thread::sync_threads();
     let line = group * LINES_ACROSS + thread;
     if thread < LINES_ACROSS && line < call.lines {
-        let largest = vectors::load_shared_word(largest_of + 4 * thread).to_bits();
+        let [largest, sampled] =
+            [largest_of, sampled_of].map(|of| vectors::load_shared_word(of + 4 * thread).to_bits());
         let both = vectors::load_shared_word(weights_of + 4 * (thread / 2)).to_bits();
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-        return leave(call, at, largest, both >> (16 * (thread % 2)) & 0xffff, present);
+        return leave(call, at, Scale::new(largest, sampled), both >> (16 * (thread % 2)) & 0xffff, present);
     }
     false
 }
 
-/// Stores what undoes a block's scale, by the bits of its largest magnitude; gives whether the block is suspect, with so many numbers that weigh
-/// so much, in units of 1 / [`HEAVY`].
-#[inline(always)]
-unsafe fn leave(call: &SplitCall, at: u64, largest: u32, weights: u32, present: u32) -> bool {
-    // 2^-48 and 2^60, with f32's bias of 127.
-    let exponent = largest >> 23;
-    let within = exponent.clamp(127 - 48, 127 + 60);
-    let down = f32::from_bits((within - SCALED) << 23);
-    vectors::store_global_word(call.scales + 4 * at, down);
-    largest != 0 && (exponent != within || 4 * weights < 3 * HEAVY * present)
+/// A block's scale, and the exponent of its largest number, both with f32's bias: 2^`scaled` becomes 2^[`SCALED`].
+#[derive(Clone, Copy, Default)]
+struct Scale {
+    largest: u32,
+    scaled: u32,
 }
 
-/// What a block's numbers are multiplied by, by the bits of its largest magnitude. (If that isn't within the bounds, the block is suspect, and it doesn't matter;
-/// if it's 0, this is a number.)
+impl Scale {
+    /// By the bits of the largest magnitudes of the block and of its line's sample.
+    #[inline(always)]
+    fn new(largest: u32, sampled: u32) -> Scale {
+        let (largest, shared) = (largest >> 23, (sampled >> 23) + SAMPLED_LESS);
+        let is_shared = largest == 0 || (largest <= shared && largest + LESS >= shared);
+        let scaled = if is_shared { shared } else { largest };
+        Scale { largest, scaled: scaled.clamp(LEAST, MOST + LESS) }
+    }
+
+    /// What the block's numbers are multiplied by.
+    #[inline(always)]
+    fn up(self) -> f32 {
+        f32::from_bits((127 + 127 + SCALED - self.scaled) << 23)
+    }
+
+    /// What undoes that.
+    #[inline(always)]
+    fn down(self) -> f32 {
+        f32::from_bits((self.scaled - SCALED) << 23)
+    }
+}
+
+/// Stores what undoes a block's scale; gives whether the block is suspect, with so many numbers that weigh so much, in units of 1 / [`HEAVY`].
 #[inline(always)]
-fn up(largest: u32) -> f32 {
-    f32::from_bits(((127 + 127 + SCALED) << 23) - (largest & 0xff80_0000))
+unsafe fn leave(call: &SplitCall, at: u64, scale: Scale, weights: u32, present: u32) -> bool {
+    vectors::store_global_word(call.scales + 4 * at, scale.down());
+    let Scale { largest, .. } = scale;
+    largest != 0 && (largest < LEAST || largest > MOST || 4 * weights < 3 * HEAVY * present)
 }
 
 /// The larger of a magnitude and that of `x`; NaN if one of them is.

@@ -225,9 +225,7 @@ fn of_name(text: &str) -> Result<Contender, ContenderError> {
     match (splits, group) {
         (0, _) => Err(nothing("parts of K").into()),
         (_, 0) => Err(nothing("rows of tiles").into()),
-        (2.., _) if matches!(named.any().signature, Signature::MappedParts(_)) => {
-            Err(ContenderError::Whole { name: text.to_owned() })
-        }
+        (2.., _) if named.any().signature.takes_k_whole() => Err(ContenderError::Whole { name: text.to_owned() }),
         _ => Ok(Contender::Kernel { name: text.to_owned(), named, splits, group }),
     }
 }

@@ -337,9 +337,7 @@ impl Gemm {
         if product.k == 0 && !scales_itself {
             return self.launch_scaling(product, launcher);
         }
-        let takes_whole =
-            |signature| matches!(signature, Signature::Plain | Signature::Mapped(_) | Signature::MappedParts(_));
-        if manner.splits > 1 && takes_whole(manner.kernel.signature) {
+        if manner.splits > 1 && manner.kernel.signature.takes_k_whole() {
             return Err(GemmError::WholeOnly { kernel: manner.kernel.name });
         }
         let packing = match product.k {
@@ -544,10 +542,10 @@ impl Gemm {
             return Err(GemmError::PlainOnly { kernel: kernel.name });
         }
         ensure_pairs(kernel, n)?;
-        let shape = (kernel.launch_shape)(m, n, k).ok_or(GemmError::NoLaunch { m, n, k, kernel: kernel.name })?;
-        let [x, y, z] = shape.grid;
-        let x = operands.map_or(x, |operands| self.blocks(operands, x.into()) as u32);
-        let shape = LaunchShape { grid: [x, y, z], ..shape };
+        let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
+        let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
+        let tiles = shape.grid[0].into();
+        let shape = operands.map_or(Some(shape), |operands| self.stay(operands, shape, tiles)).ok_or_else(no_launch)?;
         let loaded = self.loaded_kernel(kernel)?;
         let sizes = [m, n, k].map(|size| Argument::U64(size as u64));
         for index in 0..product.count {
@@ -573,8 +571,14 @@ impl Gemm {
         Ok(())
     }
 
+    /// `shape` with blocks along x for so many tiles; `None` if they are more than blocks, which count them with as many bits, can be.
+    pub(super) fn stay(&self, operands: &MappedOperands, shape: LaunchShape, tiles: u64) -> Option<LaunchShape> {
+        let [_, y, z] = shape.grid;
+        (tiles <= MAX_GRID_X).then(|| LaunchShape { grid: [self.blocks(operands, tiles) as u32, y, z], ..shape })
+    }
+
     /// Blocks of a launch along x with so many tiles: no more than run at a time, if they stay.
-    pub(super) fn blocks(&self, operands: &MappedOperands, tiles: u64) -> u64 {
+    fn blocks(&self, operands: &MappedOperands, tiles: u64) -> u64 {
         let cluster = operands.cluster.max(1);
         let at_a_time = u64::from((self.device().machine().multiprocessors / cluster).max(1) * cluster);
         if operands.blocks_stay { tiles.min(at_a_time) } else { tiles }
@@ -611,12 +615,7 @@ impl Gemm {
         let at_once = at_once.min(self.limits.batch);
         for batch in pieces(count, at_once) {
             let tiles = u64::from(shape.grid[0]) * batch.len() as u64 * u64::from(splits);
-            if tiles > MAX_GRID_X {
-                // Blocks that stay count tiles with as many bits.
-                return Err(no_launch());
-            }
-            let shape =
-                LaunchShape { grid: [self.blocks(operands, tiles) as u32, shape.grid[1], shape.grid[2]], ..shape };
+            let shape = self.stay(operands, shape, tiles).ok_or_else(no_launch)?;
             let [a, b, c] = [a, b, c].map(|operand| operand.without_first(batch.start));
             let whole = Multiplication { a, b, c, count: batch.len(), ..*product };
             let own = if splits > 1 { whole.to_sums(workspace, splits) } else { whole };

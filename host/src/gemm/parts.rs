@@ -1,7 +1,8 @@
 //! Products of f32 on tensor cores: A and B are split into parts, and the parts are multiplied, or, where parts aren't enough (which only the GPU
 //! knows), A and B themselves by f32's own multiply-adds. Two launches.
 
-use gpu_kernels::{LaunchShape, launch::MAX_GRID_X};
+use gpu_kernels::LaunchShape;
+use hopper_kernels::family_of;
 use hopper_kernels::split::{BLOCK, LINES_ACROSS, LINES_ALONG, SPLIT, SplitCall, THREADS};
 use kernel_common::{
     call::TensorCall,
@@ -96,8 +97,9 @@ impl Parts {
         self.blocks() * self.scale_pitch()
     }
 
-    /// How they are made of `operand`, the first product's or all products', whose lines are rows.
-    fn call(&self, operand: &Operand<'_>, workspace: u64) -> SplitCall {
+    /// How they are made of `operand`, the first product's or all products', whose lines are rows; with the same scale for the blocks of a line,
+    /// if possible, or each with its own.
+    fn call(&self, operand: &Operand<'_>, workspace: u64, is_sampled: bool) -> SplitCall {
         let Operand { row_stride, column_stride, .. } = *operand;
         SplitCall {
             from: operand.address(0),
@@ -114,7 +116,7 @@ impl Parts {
             is_across: self.is_across.into(),
             is_aligned: operand.layout().aligned.into(),
             blocks: self.blocks_of_threads() as u32,
-            reserved: 0,
+            is_sampled: is_sampled.into(),
         }
     }
 
@@ -189,6 +191,7 @@ impl Gemm {
         let map = |layout: &TensorMapLayout| -> Result<Map, GemmError> { Ok(self.device().tensor_map(layout)?) };
         let [split, multiply] = [self.loaded_kernel(&SPLIT)?, self.loaded_kernel(kernel)?];
         let flags = Argument::U64(workspace);
+        let is_sampled = family_of(kernel).is_some_and(|family| family.may_scale_last);
         let at_once = at_once([m, n, k], count, &[&a, &b, &c], self.limits.batch);
         for batch in pieces(count, at_once) {
             let length = batch.len();
@@ -213,16 +216,13 @@ impl Gemm {
             let [a_map, b_map, a_scales, b_scales] =
                 [map(&a_layout)?, map(&b_layout)?, map(&a_scales)?, map(&b_scales)?];
             // B's lines are its columns.
-            let calls = [a_parts.call(&piece.a, workspace), b_parts.call(&piece.b.transposed(), workspace)];
+            let calls = [(&a_parts, piece.a), (&b_parts, piece.b.transposed())]
+                .map(|(parts, operand)| parts.call(&operand, workspace, is_sampled));
             let blocks = calls[0].blocks + calls[1].blocks;
             let of_splitting =
                 LaunchShape { grid: [blocks, length as u32, 1], block: [THREADS, 1, 1], dynamic_shared_bytes: 0 };
             let tiles = u64::from(shape.grid[0]) * length as u64;
-            if tiles > MAX_GRID_X {
-                // Blocks that stay count tiles with as many bits.
-                return Err(no_launch());
-            }
-            let of_multiplying = LaunchShape { grid: [self.blocks(operands, tiles) as u32, 1, 1], ..shape };
+            let of_multiplying = self.stay(operands, shape, tiles).ok_or_else(no_launch)?;
             let mapper = Mapper { device: self.device(), kernel, operands, product: &piece, at_once: length };
             let output = mapper.output_if_mappable(0)?;
             let call = TensorCall {
