@@ -20,8 +20,10 @@ const THREADS: usize = MULTIPLIERS * WARPGROUP;
 const WIDTH: usize = COLUMNS / 16;
 /// The most rows of a thread, four neighbours and four others 64 further down. (A thread has fewer, if a tile has fewer than 128.)
 const HEIGHT: usize = 8;
-/// The most tiles along k that a sum takes before it is added to another one: a long sum errs more than two of half its length.
-const LONGEST: u32 = 32;
+/// The tiles along k that a sum takes before it is added to a longer one, and those that this one takes before it is added to the total: a long sum
+/// errs more than some short ones and theirs. (cuBLAS cuts a long K of a small C into many parts, and each has its own sum.)
+const SHORT: u32 = 4;
+const LONG: u32 = 64;
 
 /// Computes a tile of C, in shared memory from `memory` on.
 ///
@@ -100,12 +102,21 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
 
     let (thread_row, thread_column) = (4 * (thread / 16), 4 * (thread % 16));
     let mut totals = [[0.0f32; WIDTH]; HEIGHT];
+    let mut longs = [[0.0f32; WIDTH]; HEIGHT];
     let mut sums = [[0.0f32; WIDTH]; HEIGHT];
+    let add = |sums: &mut [[f32; WIDTH]; HEIGHT], to: &mut [[f32; WIDTH]; HEIGHT]| {
+        for i in 0..S::ROWS / 16 {
+            for j in 0..WIDTH {
+                to[i][j] += sums[i][j];
+                sums[i][j] = 0.0;
+            }
+        }
+    };
     // What was in this memory has been read.
     sync_multiplying();
     keep(0, load(0));
     sync_multiplying();
-    let (mut k, mut stage, mut length) = (0, 0, 0);
+    let (mut k, mut stage, mut tiles) = (0, 0, 0u32);
     while k < call.k {
         // Past the end they are zeros.
         let next = load(k + DEPTH as u32);
@@ -125,15 +136,12 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
                 }
             }
         }
-        length += 1;
-        if length == LONGEST {
-            length = 0;
-            for i in 0..S::ROWS / 16 {
-                for j in 0..WIDTH {
-                    totals[i][j] += sums[i][j];
-                    sums[i][j] = 0.0;
-                }
-            }
+        tiles += 1;
+        if tiles.is_multiple_of(SHORT) {
+            add(&mut sums, &mut longs);
+        }
+        if tiles.is_multiple_of(LONG) {
+            add(&mut longs, &mut totals);
         }
         stage = 1 - stage;
         keep(stage, next);
@@ -146,7 +154,7 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
             let place = column + thread_column + j as u32;
             if line < call.m && place < call.n {
                 let to = c + 4 * (line as u64 * call.c_row + place as u64);
-                let sum = call.alpha * (totals[i][j] + sums[i][j]);
+                let sum = call.alpha * (totals[i][j] + (longs[i][j] + sums[i][j]));
                 let value = if call.beta == 0.0 { sum } else { call.beta.mul_add(vectors::load_global_word(to), sum) };
                 vectors::store_global_word(to, value);
             }

@@ -194,6 +194,7 @@ impl Work {
         let mut k = place.from;
         // As long as all blocks have the same scales, the sums are added up as they are, and scaled at the end.
         let mut are_alike = anew(S::MAY_SCALE_LAST as u32);
+        let mut aside = Aside::<S>::new(self);
         loop {
             let mut sums = S::Product::unset();
             for pair in 0..S::PAIRS {
@@ -234,6 +235,9 @@ impl Work {
             } else {
                 self.for_each_scale::<S>(self.block, |i, scale| total[i] = sums[i].mul_add(scale, total[i]));
             }
+            if S::PUT_ASIDE.is_some_and(|blocks| (k / (2 * BLOCK) + 1).is_multiple_of(blocks)) {
+                aside.put(total);
+            }
             if S::BY_TURNS {
                 // Each has one of the two 64 that a block has along k.
                 k += 2 * BLOCK;
@@ -253,6 +257,9 @@ impl Work {
         if S::MAY_SCALE_LAST && are_alike != 0 {
             let total = total.as_mut();
             self.for_each_scale::<S>(self.block - 1, |i, scale| total[i] *= scale);
+        }
+        if S::PUT_ASIDE.is_some() {
+            aside.give_back(total.as_mut());
         }
     }
 
@@ -326,5 +333,53 @@ impl Work {
             (total, [place.column, place.row + 64 * self.multiplier, place.output])
         };
         output::store::<S>(sums, maps.c, call, first, staging, self.multiplier);
+    }
+}
+
+/// What a thread has put aside of its totals: in registers, or, where there are too few, in shared memory.
+struct Aside<S: Shape> {
+    totals: <S::Product as Product>::Sums,
+    /// Where its totals in shared memory begin; neighbouring threads are neighbours there.
+    memory: u32,
+    is_empty: bool,
+}
+
+impl<S: Shape> Aside<S> {
+    #[inline(always)]
+    fn new(work: &Work) -> Aside<S> {
+        let first = work.multiplier * (S::COLUMNS * WARPGROUP / 2) as u32 + work.thread;
+        Aside { totals: S::Product::zeros(), memory: work.ring.aside::<S>() + 4 * first, is_empty: true }
+    }
+
+    #[inline(always)]
+    fn place(&self, i: usize) -> u32 {
+        self.memory + 4 * (i * WARPGROUP) as u32
+    }
+
+    /// Puts a total aside, which is zero then.
+    #[inline(always)]
+    unsafe fn put(&mut self, total: &mut [f32]) {
+        for i in 0..total.len() {
+            if S::HAS_FEW_SUMS {
+                let before = if self.is_empty { 0.0 } else { vectors::load_shared_word(self.place(i)) };
+                vectors::store_shared_word(self.place(i), before + total[i]);
+            } else {
+                self.totals.as_mut()[i] += total[i];
+            }
+            total[i] = 0.0;
+        }
+        self.is_empty = false;
+    }
+
+    /// Adds what was put aside.
+    #[inline(always)]
+    unsafe fn give_back(&self, total: &mut [f32]) {
+        if self.is_empty {
+            return;
+        }
+        for i in 0..total.len() {
+            total[i] +=
+                if S::HAS_FEW_SUMS { vectors::load_shared_word(self.place(i)) } else { self.totals.as_ref()[i] };
+        }
     }
 }

@@ -187,7 +187,7 @@ impl Ring {
     /// The scales of a block along k: of the tile's rows, then of its columns.
     #[inline(always)]
     pub(crate) fn scales<S: Shape>(&self, block: u32) -> u32 {
-        let first = self.first + (S::STAGES * S::STAGE + S::STAGING + S::EXCHANGE) as u32;
+        let first = self.aside::<S>() + S::ASIDE as u32;
         first + block % S::SCALE_SLOTS as u32 * S::SCALES as u32
     }
 
@@ -195,6 +195,12 @@ impl Ring {
     #[inline(always)]
     pub(crate) fn exchange<S: Shape>(&self) -> u32 {
         self.first + (S::STAGES * S::STAGE + S::STAGING) as u32
+    }
+
+    /// Where totals are put aside.
+    #[inline(always)]
+    pub(crate) fn aside<S: Shape>(&self) -> u32 {
+        self.exchange::<S>() + S::EXCHANGE as u32
     }
 
     /// Where the first stage begins; the others follow it.

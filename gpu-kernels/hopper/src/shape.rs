@@ -27,6 +27,11 @@ pub trait Shape {
     /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
     /// has all registers of a multiprocessor.)
     const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
+    /// Blocks along k after which the total is put aside and begins anew, so that no sum gets long: where there are few tiles, which is where cuBLAS cuts
+    /// K into parts.
+    const PUT_ASIDE: Option<u32> = if Self::BY_TURNS { Some(8) } else { None };
+    /// Bytes of totals that are put aside, where there are no registers for them.
+    const ASIDE: usize = if Self::HAS_FEW_SUMS { 4 * WARPGROUP * MULTIPLIERS * Self::COLUMNS / 2 } else { 0 };
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
     const BOXES: usize = 2;
 
@@ -61,9 +66,9 @@ pub trait Shape {
     /// block after the next, everybody has read those of the one before; where warpgroups take turns, those of the one before that. And where they
     /// don't, those of the one before are [read once more](Self::MAY_SCALE_LAST).
     const SCALE_SLOTS: usize = 4;
-    /// Bytes in front of the barriers: stages, what is about to be stored or exchanged, scales.
+    /// Bytes in front of the barriers: stages, what is about to be stored or exchanged, what is put aside, scales.
     const BEFORE_BARRIERS: usize =
-        Self::STAGES * Self::STAGE + Self::STAGING + Self::EXCHANGE + Self::SCALE_SLOTS * Self::SCALES;
+        Self::STAGES * Self::STAGE + Self::STAGING + Self::EXCHANGE + Self::ASIDE + Self::SCALE_SLOTS * Self::SCALES;
     /// Bytes of dynamic shared memory: barriers and a verdict besides, and what the beginning lacks of a multiple of 1024.
     const SHARED_BYTES: usize = Self::BEFORE_BARRIERS + 16 * Self::STAGES + VERDICT + 1024;
 }
@@ -77,7 +82,7 @@ pub const WARPGROUP: usize = 128;
 /// Threads of a block: one warpgroup more, which copies.
 pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
 /// Registers of a thread of a kernel with [few sums](Shape::HAS_FEW_SUMS).
-pub const FEW_REGISTERS: u32 = 112;
+pub const FEW_REGISTERS: u32 = 120;
 /// Bytes of one box of a tile of C: 64 rows of 128 bytes.
 pub const BOX: usize = 64 * 128;
 /// Bytes of the verdict on factors in parts: its barrier, and a word for each warp that has a part in it.
