@@ -3,7 +3,7 @@
 use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::elements::{Bf16, F16, F32};
-use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile};
+use kernel_common::launch::{Architecture, Kernel, LaunchShape, Precision, Registers, Signature, Tile, MAX_GRID_X};
 use kernel_common::operands::{CopiedBox, MappedOperand, MappedOperands, MappedOutput, Swizzle};
 use kernel_common::tensor_maps::TensorMap;
 use kernel_common::warpgroups::*;
@@ -25,6 +25,8 @@ pub struct Family {
     pub pairs: u32,
     /// Of factors in parts, whether sums may be [scaled at the end](Shape::MAY_SCALE_LAST). Else false.
     pub may_scale_last: bool,
+    /// Blocks of a cluster, whose tiles are one below the other.
+    pub cluster: u32,
     /// Its kernels, one for each way in which tensor cores take A and B.
     pub kernels: &'static [Kernel],
 }
@@ -55,9 +57,17 @@ const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_column
     }
 }
 
+/// A block for each tile of C, and, with clusters, for those below it that complete the last cluster.
+fn launch_shape<S: Shape>(m: usize, n: usize, tile: Tile) -> Option<LaunchShape> {
+    let clusters = LaunchShape::flat(m.div_ceil(S::CLUSTER), n, tile, [THREADS as u32, 1, 1], S::SHARED_BYTES as u32)?;
+    let [x, y, z] = clusters.grid;
+    let x = u32::try_from(u64::from(x) * S::CLUSTER as u64).ok().filter(|x| u64::from(*x) <= MAX_GRID_X)?;
+    Some(LaunchShape { grid: [x, y, z], ..clusters })
+}
+
 /// Declares an entry.
 macro_rules! entry {
-    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
+    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
         /// C = alpha A B + beta C, tile by tile: see [`product`].
         ///
         /// # Safety
@@ -66,7 +76,7 @@ macro_rules! entry {
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -77,7 +87,7 @@ macro_rules! entry {
             product::<Own>(maps, &call, None, 0);
         }
     };
-    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
+    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
         /// C = alpha A B + beta C of factors in parts, tile by tile, or, if something is suspect, of the factors themselves: see [`product`] and
         /// [`split`](crate::split).
         ///
@@ -96,7 +106,7 @@ macro_rules! entry {
             whole: Call,
             flags: u64,
         ) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -111,7 +121,7 @@ macro_rules! entry {
 
 /// Declares a shape, `Own`.
 macro_rules! own_shape {
-    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal) => {
+    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
         struct Own;
         impl Shape for Own {
             type Product = $product;
@@ -123,6 +133,7 @@ macro_rules! own_shape {
             const PAIRS: usize = $pairs;
             const BOXES: usize = $boxes;
             const BY_TURNS: bool = $by_turns;
+            const CLUSTER: usize = $cluster;
         }
     };
 }
@@ -132,7 +143,7 @@ macro_rules! families {
     ($(
         $(#[$documentation:meta])*
         $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident, or $output:ident,
-            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal, by_turns $by_turns:literal;
+            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal, by_turns $by_turns:literal, cluster $cluster:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
         $(
@@ -146,6 +157,7 @@ macro_rules! families {
                     tile: Self::TILE,
                     precision: Precision::$precision,
                     pairs: $pairs,
+                    cluster: $cluster,
                     may_scale_last: $pairs > 0 && !$by_turns,
                     kernels: &[$($entry::KERNEL),+],
                 };
@@ -176,13 +188,13 @@ macro_rules! families {
                         precision: Precision::$precision,
                         signature: Signature::$kind(MappedOperands {
                             a: copied(a_across, tile.k as usize, tile.m as usize, true),
-                            b: copied(b_across, tile.k as usize, tile.n as usize, false),
+                            b: copied(b_across, tile.k as usize, tile.n as usize / $cluster, false),
                             c: MappedOutput::Map(MappedOperand {
                                 by_columns: false,
                                 copied: CopiedBox::Batched { width: 32, lines: 64 },
                                 swizzle: Swizzle::Bytes128,
                             }),
-                            cluster: 1,
+                            cluster: $cluster,
                             blocks_stay: true,
                         }),
                         tile,
@@ -199,17 +211,16 @@ macro_rules! families {
             }
 
             $(
-                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
+                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
 
                 mod $entry {
                     use super::*;
 
-                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns);
+                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
 
                     /// What the host needs to know to launch it.
                     pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
-                        let tile = $family::tile($b_across);
-                        LaunchShape::flat(m, n, tile, [THREADS as u32, 1, 1], <Own as Shape>::SHARED_BYTES as u32)
+                        launch_shape::<Own>(m, n, $family::tile($b_across))
                     });
                 }
                 entry_facts!($entry, $entry::KERNEL);
@@ -223,85 +234,85 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0, by_turns false;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0, by_turns false, cluster 2;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0, by_turns false;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0, by_turns false;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0, by_turns false;
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0, by_turns false, cluster 2;
         tensor_128x256_f16_kv: false true,
         tensor_128x256_f16_kk: false false,
         tensor_128x256_f16_vv: true true,
         tensor_128x256_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0, by_turns false;
+    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x128_f16_kv: false true,
         tensor_128x128_f16_kk: false false,
         tensor_128x128_f16_vv: true true,
         tensor_128x128_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0, by_turns false;
+    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x64_f16_kv: false true,
         tensor_128x64_f16_kk: false false,
         tensor_128x64_f16_vv: true true,
         tensor_128x64_f16_vk: true false,;
 
     /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
-    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0, by_turns false;
+    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x256_tf32_kk: false false,
         tensor_128x256_tf32_kv: false true,;
 
     /// For fewer tiles.
-    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0, by_turns false;
+    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x128_tf32_kk: false false,
         tensor_128x128_tf32_kv: false true,;
 
     /// For the smallest products.
-    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0, by_turns false;
+    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
         tensor_128x64_tf32_kk: false false,
         tensor_128x64_tf32_kv: false true,;
 
     /// As wide as two sets of sums allow: it reads the least for each product.
-    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1, by_turns false;
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1, by_turns false, cluster 1;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
     /// Where C has many tiles: fewer additions in f32, and an error that is still below that of f32's own long sums.
-    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2, by_turns false;
+    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2, by_turns false, cluster 1;
         tensor_128x128_parts_128_kv: false true,
         tensor_128x128_parts_128_kk: false false,
         tensor_128x128_parts_128_vv: true true,
         tensor_128x128_parts_128_vk: true false,;
 
     /// For fewer tiles.
-    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns false;
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns false, cluster 1;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
     /// For few columns.
-    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1, by_turns false;
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1, by_turns false, cluster 1;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,
         tensor_128x64_parts_vv: true true,
@@ -309,14 +320,14 @@ families! {
 
     /// For C with so few tiles of the others that not every multiprocessor has one: tensor cores read less of such a tile in shared memory than of one
     /// of 128 x 64.
-    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns true;
+    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns true, cluster 1;
         tensor_64x128_parts_kv: false true,
         tensor_64x128_parts_kk: false false,
         tensor_64x128_parts_vv: true true,
         tensor_64x128_parts_vk: true false,;
 
     /// For the smallest products.
-    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, pairs 1, by_turns true;
+    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, pairs 1, by_turns true, cluster 1;
         tensor_64x64_parts_kv: false true,
         tensor_64x64_parts_kk: false false,
         tensor_64x64_parts_vv: true true,

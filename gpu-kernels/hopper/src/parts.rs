@@ -102,11 +102,11 @@ pub(crate) unsafe fn product<S: Shape>(
 ) {
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
     let mut work = Work::new::<S>(ring, multiplier);
-    let mut tile = thread::block_idx_x();
+    let mut tile = Tiles::first::<S>();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut total = S::Product::zeros();
-        work.multiply::<S>(place, &mut total, tile + thread::grid_dim_x() >= tiles.number);
+        work.multiply::<S>(place, &mut total, tile + Tiles::step::<S>() >= tiles.number);
         if S::BY_TURNS {
             work.exchange::<S>(&mut total);
         }
@@ -120,17 +120,17 @@ pub(crate) unsafe fn product<S: Shape>(
         if !is_suspect(ring.verdict::<S>()) {
             work.store::<S>(maps, call, place, &total);
         }
-        tile += thread::grid_dim_x();
+        tile += Tiles::step::<S>();
     }
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();
     }
     // There was a tile, so there is a verdict.
     if is_suspect(ring.verdict::<S>()) {
-        let mut tile = thread::block_idx_x();
+        let mut tile = Tiles::first::<S>();
         while tile < tiles.number {
             ieee::compute_tile::<S>(whole, tiles.place::<S>(call, tile), ring.stages());
-            tile += thread::grid_dim_x();
+            tile += Tiles::step::<S>();
         }
     }
 }

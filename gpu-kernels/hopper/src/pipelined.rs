@@ -3,12 +3,14 @@
 //! Shared memory is a ring of stages, and each stage has two barriers: *full*, when the copies of its tiles have come, and *empty*, when the
 //! warpgroups that multiply are through with it. The one thread that copies runs ahead as far as there are empty stages, into the next tile of C
 //! too; so copies go on while sums are stored.
+//!
+//! Blocks of a [cluster](Shape::CLUSTER) fill each other's stages, as the book's lesson `cluster` explains.
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::vectors::dynamic_shared_memory;
 use kernel_common::warpgroups::{self, Product};
-use kernel_common::{barriers, grids, tensor_maps, Call};
+use kernel_common::{barriers, clusters, grids, tensor_maps, Call};
 
 use crate::output;
 use crate::parts;
@@ -57,7 +59,8 @@ pub(crate) struct Place {
     pub(crate) to: u32,
 }
 
-/// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column.
+/// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column. With clusters, a row has
+/// the tiles of as many rows as a cluster has blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
     down: u32,
@@ -69,8 +72,22 @@ pub(crate) struct Tiles {
 impl Tiles {
     #[inline(always)]
     fn new<S: Shape>(call: &TensorCall) -> Tiles {
-        let (down, across) = (call.m.div_ceil(S::ROWS as u32), call.n.div_ceil(S::COLUMNS as u32));
-        Tiles { down, across, group: call.group, number: down * across * call.batch * call.splits }
+        let rows = (S::ROWS * S::CLUSTER) as u32;
+        let (down, across) = (call.m.div_ceil(rows), call.n.div_ceil(S::COLUMNS as u32));
+        let group = if S::CLUSTER == 1 { call.group } else { (call.group / S::CLUSTER as u32).max(1) };
+        Tiles { down, across, group, number: down * across * call.batch * call.splits }
+    }
+
+    /// This block's first tile.
+    #[inline(always)]
+    pub(crate) fn first<S: Shape>() -> u32 {
+        thread::block_idx_x() / S::CLUSTER as u32
+    }
+
+    /// From one of its tiles to the next.
+    #[inline(always)]
+    pub(crate) fn step<S: Shape>() -> u32 {
+        thread::grid_dim_x() / S::CLUSTER as u32
     }
 
     #[inline(always)]
@@ -85,7 +102,8 @@ impl Tiles {
         let first = group * self.group;
         let rows = self.group.min(self.down - first);
         unsafe { core::hint::assert_unchecked(rows != 0) };
-        let (row, column) = ((first + within % rows) * S::ROWS as u32, within / rows * S::COLUMNS as u32);
+        let (row, column) = (first + within % rows, within / rows * S::COLUMNS as u32);
+        let row = (row * S::CLUSTER as u32 + rank::<S>()) * S::ROWS as u32;
         if call.splits == 1 {
             return Place { row, column, product: output, output, from: 0, to: call.k };
         }
@@ -238,7 +256,7 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
                     (true, _, _) => turned::ARRIVALS * MULTIPLIERS as u32,
                     (_, true, true) => parts::ARRIVALS,
                     (_, true, false) => parts::ARRIVALS * MULTIPLIERS as u32,
-                    _ => MULTIPLIERS as u32,
+                    _ => (MULTIPLIERS * S::CLUSTER) as u32,
                 },
             );
         }
@@ -247,7 +265,11 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
         }
         barriers::show_to_copies();
     }
-    thread::sync_threads();
+    if S::CLUSTER > 1 {
+        clusters::sync();
+    } else {
+        thread::sync_threads();
+    }
     grids::wait_for_the_grid_before();
     let tiles = Tiles::new::<S>(call);
     // The same for all lanes of a warp, which the assembler can't know.
@@ -280,7 +302,7 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
 unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring) {
     let mut turn = Turn::FIRST;
     let mut block = 0;
-    let mut tile = thread::block_idx_x();
+    let mut tile = Tiles::first::<S>();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut k = place.from;
@@ -299,13 +321,16 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             } else {
                 tensor_maps::load(a, maps.a, [k, place.row, place.product], full);
             }
+            // The part of B's tile that this block copies, for all blocks of the cluster.
+            let columns = (S::COLUMNS / S::CLUSTER) as u32;
+            let (b, first_column) = (b + 128 * columns * rank::<S>(), place.column + columns * rank::<S>());
             if S::B_ACROSS {
-                for piece in 0..(S::COLUMNS / S::DEPTH) as u32 {
-                    let column = place.column + S::DEPTH as u32 * piece;
-                    tensor_maps::load(b + piece * S::PIECE as u32, maps.b, [column, k, place.product], full);
+                for piece in 0..columns / S::DEPTH as u32 {
+                    let column = first_column + S::DEPTH as u32 * piece;
+                    load_for_cluster::<S>(b + piece * S::PIECE as u32, maps.b, [column, k, place.product], full);
                 }
             } else {
-                tensor_maps::load(b, maps.b, [k, place.column, place.product], full);
+                load_for_cluster::<S>(b, maps.b, [k, first_column, place.product], full);
             }
             if has_scales {
                 let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
@@ -317,8 +342,9 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             turn = turn.next::<S>();
             k += S::DEPTH as u32;
         }
-        tile += thread::grid_dim_x();
+        tile += Tiles::step::<S>();
     }
+    leave::<S>();
 }
 
 /// A warpgroup that multiplies: 64 rows of every tile.
@@ -327,7 +353,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
     let staging = ring.staging::<S>(multiplier);
     let mut turn = Turn::FIRST;
-    let mut tile = thread::block_idx_x();
+    let mut tile = Tiles::first::<S>();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut sums = S::Product::unset();
@@ -341,7 +367,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
             S::Product::wait::<1>(&mut sums);
             // The step before is through, and with it its stage.
             if k > place.from && thread == 0 {
-                barriers::arrive(ring.empty(previous.stage));
+                give_back::<S>(ring.empty(previous.stage));
             }
             previous = turn;
             turn = turn.next::<S>();
@@ -352,15 +378,68 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
         }
         S::Product::wait::<0>(&mut sums);
         if thread == 0 {
-            barriers::arrive(ring.empty(previous.stage));
+            give_back::<S>(ring.empty(previous.stage));
         }
         let first = [place.column, place.row + 64 * multiplier, place.output];
         output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
-        tile += thread::grid_dim_x();
+        tile += Tiles::step::<S>();
     }
     // Shared memory is the block's until the last store has read it.
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();
+    }
+    leave::<S>();
+}
+
+/// This block's rank in its cluster.
+#[inline(always)]
+fn rank<S: Shape>() -> u32 {
+    if S::CLUSTER > 1 {
+        clusters::rank()
+    } else {
+        0
+    }
+}
+
+/// Starts a copy of a piece of B's tile, into shared memory of all blocks of the cluster.
+///
+/// # Safety
+///
+/// As for [`load`](tensor_maps::load), in each of them.
+#[inline(always)]
+unsafe fn load_for_cluster<S: Shape>(to: u32, map: u64, from: [u32; 3], full: u32) {
+    if S::CLUSTER > 1 {
+        tensor_maps::load_for_blocks(to, map, from, full, (1 << S::CLUSTER) - 1);
+    } else {
+        tensor_maps::load(to, map, from, full);
+    }
+}
+
+/// Says to whoever fills a stage that a warpgroup is through with it: to all blocks of the cluster, since each fills a part.
+///
+/// # Safety
+///
+/// One thread of the warpgroup comes here, once for every time that the stage was filled.
+#[inline(always)]
+unsafe fn give_back<S: Shape>(empty: u32) {
+    if S::CLUSTER > 1 {
+        for rank in 0..S::CLUSTER as u32 {
+            clusters::arrive_at(clusters::address_in(rank, empty));
+        }
+    } else {
+        barriers::arrive(empty);
+    }
+}
+
+/// Waits until no other block of the cluster reaches this one's shared memory any more.
+///
+/// # Safety
+///
+/// All threads of the cluster come here that haven't ended.
+#[inline(always)]
+unsafe fn leave<S: Shape>() {
+    if S::CLUSTER > 1 {
+        clusters::sync();
     }
 }
 

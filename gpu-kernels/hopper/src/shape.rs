@@ -21,6 +21,9 @@ pub trait Shape {
     /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
     /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
     const BY_TURNS: bool = false;
+    /// Blocks of a cluster. Their tiles of C are one below the other: each copies its tile of A and its part of B's for all of them, so that the second-level
+    /// cache is asked for less, which saves power.
+    const CLUSTER: usize = 1;
     /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where warpgroups take turns there are
     /// few blocks, and it would pay for neither comparing their scales nor making them the same.
     const MAY_SCALE_LAST: bool = !Self::BY_TURNS;

@@ -93,7 +93,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         }
     };
     let mut turn = Turn::FIRST;
-    let mut tile = thread::block_idx_x();
+    let mut tile = Tiles::first::<S>();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut sums = S::Product::unset();
@@ -131,7 +131,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         leave(before);
         let first = [place.column + 64 * multiplier, place.row, place.output];
         store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier, lane);
-        tile += thread::grid_dim_x();
+        tile += Tiles::step::<S>();
     }
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();

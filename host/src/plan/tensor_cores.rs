@@ -100,7 +100,9 @@ fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) ->
     let in_parts = family.pairs > 0;
     let (all_steps, parts) = (tiles(k, family.tile.k).max(1.0), f64::from(splits));
     let steps = (all_steps / parts).ceil();
-    let tiles_of_c = tiles(m, family.tile.m) * tiles(n, family.tile.n) * at_once;
+    // Clusters take as many rows of tiles as they have blocks.
+    let blocks = family.cluster;
+    let tiles_of_c = f64::from(blocks) * tiles(m, blocks * family.tile.m) * tiles(n, family.tile.n) * at_once;
     let sums = parts * m as f64 * n as f64 * at_once;
     if splits > 1
         && (in_parts
