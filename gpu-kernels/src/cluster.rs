@@ -68,9 +68,13 @@
 //! ## Measured
 //!
 //! On an H200 588 TFLOP/s at N = 2048, 660 at N = 4096, 676 at N = 8192 and 690 at N = 16384, and
-//! [`persistent`](crate::persistent) in the same run 596, 663, 677 and 700 (cuBLAS 604, 651, 656 and 669). So it's no gain here, and
+//! [`persistent`](crate::persistent) in the same run 596, 663, 677 and 700 (cuBLAS 604, 651, 656 and 669). So in short rounds it's no gain, and
 //! costs up to 1.4 %: what the other block's share saves is traffic of the second-level cache, which tiles of 128 x 256 in a good order don't run
-//! out of, and two blocks wait for each other. The production kernels do without.
+//! out of, and two blocks wait for each other.
+//!
+//! Under load, when the clock has fallen to what the power allows, less traffic is a little more speed: `bench --sustained` has 640, 660 and 675
+//! TFLOP/s at N = 4096, 8192 and 16384, and [`persistent`](crate::persistent) 637, 656 and 674 (cuBLAS 632, 653 and 668). The production kernels of
+//! 128 x 256 have clusters therefore.
 
 use crate::block_order::tile;
 use crate::launch::{Kernel, LaunchShape, Signature, MAX_GRID_X};

@@ -54,6 +54,8 @@ const SCALED: u32 = 14;
 const LESS: u32 = 3;
 /// How much less that of a sample's largest number is.
 const SAMPLED_LESS: u32 = 2;
+/// The bits of an exponent, of a number that isn't negative.
+const EXPONENT: u32 = 0xff80_0000;
 /// The exponents of the largest numbers of blocks that aren't suspect, with f32's bias: 2^-48 and 2^60.
 const LEAST: u32 = 127 - 48;
 const MOST: u32 = 127 + 60;
@@ -198,17 +200,21 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         }
     }
     // What all lanes know of the line that a lane speaks for: the first lane of the first, the second of the second.
-    let (mut own, mut both_weights) = (Scale::default(), 0);
+    let (mut own_scale_and_largest, mut both_weights) = ((0, 0), 0);
     for i in 0..LINES {
         let x = numbers[i];
         let line = first_line + i as u32;
         let largest = larger(larger(larger(larger(0.0, x[0]), x[1]), x[2]), x[3]);
-        let scale = Scale::new(warp_most(largest.to_bits()), warp_most(larger(0.0, samples[i]).to_bits()));
-        let (large, small, weights) = split_four(x, [scale.up(); 4]);
+        let largest = warp_most(largest.to_bits());
+        let mut scale = own_scale(largest);
+        if call.is_sampled != 0 {
+            scale = shared_scale(scale, warp_most(larger(0.0, samples[i]).to_bits()));
+        }
+        let (large, small, weights) = split_four(x, [up(scale); 4]);
         let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
         both_weights |= (low + high) << (16 * i as u32);
         if lane == i as u32 {
-            own = scale;
+            own_scale_and_largest = (scale, largest);
         }
         if line < call.lines {
             let place = k_block * 2 * BLOCK + lane / 8 * 64 + lane % 8 * 4;
@@ -221,7 +227,8 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
     let line = first_line + lane;
     if lane < LINES as u32 && line < call.lines {
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-        return leave(call, at, own, both_weights >> (16 * lane) & 0xffff, present);
+        let (scale, largest) = own_scale_and_largest;
+        return leave(call, at, scale, largest, both_weights >> (16 * lane) & 0xffff, present);
     }
     false
 }
@@ -291,9 +298,14 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
         }
     }
     thread::sync_threads();
-    let [largest, sampled] =
-        [largest_of, sampled_of].map(|of| vectors::load_shared(of + 4 * of_block).map(f32::to_bits));
-    let ups = [0, 1, 2, 3].map(|j| Scale::new(largest[j], sampled[j]).up());
+    let mut scales = vectors::load_shared(largest_of + 4 * of_block).map(|largest| own_scale(largest.to_bits()));
+    if call.is_sampled != 0 {
+        let sampled = vectors::load_shared(sampled_of + 4 * of_block).map(f32::to_bits);
+        for j in 0..4 {
+            scales[j] = shared_scale(scales[j], sampled[j]);
+        }
+    }
+    let ups = scales.map(up);
     let mut weights = [0; 2];
     for i in 0..TIMES {
         let (large, small, own) = split_four(x[i], ups);
@@ -318,47 +330,47 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
             [largest_of, sampled_of].map(|of| vectors::load_shared_word(of + 4 * thread).to_bits());
         let both = vectors::load_shared_word(weights_of + 4 * (thread / 2)).to_bits();
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
-        return leave(call, at, Scale::new(largest, sampled), both >> (16 * (thread % 2)) & 0xffff, present);
+        let mut scale = own_scale(largest);
+        if call.is_sampled != 0 {
+            scale = shared_scale(scale, sampled);
+        }
+        return leave(call, at, scale, largest, both >> (16 * (thread % 2)) & 0xffff, present);
     }
     false
 }
 
-/// A block's scale, and the exponent of its largest number, both with f32's bias: 2^`scaled` becomes 2^[`SCALED`].
-#[derive(Clone, Copy, Default)]
-struct Scale {
-    largest: u32,
-    scaled: u32,
-}
-
-impl Scale {
-    /// By the bits of the largest magnitudes of the block and of its line's sample.
-    #[inline(always)]
-    fn new(largest: u32, sampled: u32) -> Scale {
-        let (largest, shared) = (largest >> 23, (sampled >> 23) + SAMPLED_LESS);
-        let is_shared = largest == 0 || (largest <= shared && largest + LESS >= shared);
-        let scaled = if is_shared { shared } else { largest };
-        Scale { largest, scaled: scaled.clamp(LEAST, MOST + LESS) }
-    }
-
-    /// What the block's numbers are multiplied by.
-    #[inline(always)]
-    fn up(self) -> f32 {
-        f32::from_bits((127 + 127 + SCALED - self.scaled) << 23)
-    }
-
-    /// What undoes that.
-    #[inline(always)]
-    fn down(self) -> f32 {
-        f32::from_bits((self.scaled - SCALED) << 23)
-    }
-}
-
-/// Stores what undoes a block's scale; gives whether the block is suspect, with so many numbers that weigh so much, in units of 1 / [`HEAVY`].
+/// The power of two that becomes 2^[`SCALED`], as the bits of a number, if a block looks at nothing but its own largest magnitude.
 #[inline(always)]
-unsafe fn leave(call: &SplitCall, at: u64, scale: Scale, weights: u32, present: u32) -> bool {
-    vectors::store_global_word(call.scales + 4 * at, scale.down());
-    let Scale { largest, .. } = scale;
-    largest != 0 && (largest < LEAST || largest > MOST || 4 * weights < 3 * HEAVY * present)
+fn own_scale(largest: u32) -> u32 {
+    largest & EXPONENT
+}
+
+/// The same if other blocks of the line have the same sample: the sample's, if the block's `own` is close to it, or there is nothing but zeros to be scaled.
+#[inline(always)]
+fn shared_scale(own: u32, sampled: u32) -> u32 {
+    let shared = ((sampled & EXPONENT) + (SAMPLED_LESS << 23)).max(LEAST << 23);
+    if own == 0 || shared.wrapping_sub(own) <= LESS << 23 {
+        shared
+    } else {
+        own
+    }
+}
+
+/// What a block's numbers are multiplied by. (If its largest isn't within the bounds, the block is suspect, and it doesn't matter; if there's nothing but
+/// zeros, this is a number.)
+#[inline(always)]
+fn up(scale: u32) -> f32 {
+    f32::from_bits(((127 + 127 + SCALED) << 23) - scale)
+}
+
+/// Stores what undoes a block's scale; gives whether the block is suspect, by the bits of its largest magnitude and with so many numbers that weigh so
+/// much, in units of 1 / [`HEAVY`].
+#[inline(always)]
+unsafe fn leave(call: &SplitCall, at: u64, scale: u32, largest: u32, weights: u32, present: u32) -> bool {
+    let down = f32::from_bits(((scale >> 23).clamp(LEAST, MOST + LESS) - SCALED) << 23);
+    vectors::store_global_word(call.scales + 4 * at, down);
+    let exponent = largest >> 23;
+    largest != 0 && (exponent < LEAST || exponent > MOST || 4 * weights < 3 * HEAVY * present)
 }
 
 /// The larger of a magnitude and that of `x`; NaN if one of them is.
