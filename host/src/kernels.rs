@@ -27,9 +27,10 @@ pub enum Named {
 /// A name of no kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no kernel named '{}'; known kernels: {}; production kernels by the family: {}, or by the entry, such as {} (list \
+    "there is no kernel named '{}'{}; known kernels: {}; production kernels by the family: {}, or by the entry, such as {} (list \
      shows what they are)",
     .name.escape_debug(),
+    of_numbers(.name),
     names().join(", "),
     families().join(", "),
     FAMILIES[0].kernels[0].name
@@ -37,6 +38,15 @@ pub enum Named {
 pub struct UnknownKernel {
     /// The name that was asked for.
     pub name: String,
+}
+
+/// What to say of a name with numbers behind it.
+fn of_numbers(name: &str) -> &'static str {
+    if name.contains('/') {
+        " (NAME/SPLITS and NAME/SPLITS/GROUP, of production kernels, are for bench --kernels)"
+    } else {
+        ""
+    }
 }
 
 /// The names of the book's kernels, in reading order.

@@ -21,8 +21,6 @@ pub struct Family {
     pub tile: Tile,
     /// Its arithmetic.
     pub precision: Precision,
-    /// Of factors in parts, how much along k tensor cores sum up before the sums are added to others in f32: so many times 64. Else 0.
-    pub pairs: u32,
     /// Of factors in parts, whether sums may be [scaled at the end](Shape::MAY_SCALE_LAST). Else false.
     pub may_scale_last: bool,
     /// Blocks of a cluster, whose tiles are one below the other.
@@ -67,7 +65,7 @@ fn launch_shape<S: Shape>(m: usize, n: usize, tile: Tile) -> Option<LaunchShape>
 
 /// Declares an entry.
 macro_rules! entry {
-    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
+    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
         /// C = alpha A B + beta C, tile by tile: see [`product`].
         ///
         /// # Safety
@@ -76,7 +74,7 @@ macro_rules! entry {
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -87,7 +85,7 @@ macro_rules! entry {
             product::<Own>(maps, &call, None, 0);
         }
     };
-    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
+    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
         /// C = alpha A B + beta C of factors in parts, tile by tile, or, if something is suspect, of the factors themselves: see [`product`] and
         /// [`split`](crate::split).
         ///
@@ -106,7 +104,7 @@ macro_rules! entry {
             whole: Call,
             flags: u64,
         ) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -121,7 +119,7 @@ macro_rules! entry {
 
 /// Declares a shape, `Own`.
 macro_rules! own_shape {
-    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $pairs:literal, $by_turns:literal, $cluster:literal) => {
+    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
         struct Own;
         impl Shape for Own {
             type Product = $product;
@@ -129,8 +127,7 @@ macro_rules! own_shape {
             const A_ACROSS: bool = $a_across;
             const B_ACROSS: bool = $b_across;
             const STAGES: usize = $stages;
-            const PARTS: bool = $pairs > 0;
-            const PAIRS: usize = $pairs;
+            const PARTS: bool = $parts;
             const BOXES: usize = $boxes;
             const BY_TURNS: bool = $by_turns;
             const CLUSTER: usize = $cluster;
@@ -143,7 +140,7 @@ macro_rules! families {
     ($(
         $(#[$documentation:meta])*
         $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident, or $output:ident,
-            stages $stages:literal, boxes $boxes:literal, pairs $pairs:literal, by_turns $by_turns:literal, cluster $cluster:literal;
+            stages $stages:literal, boxes $boxes:literal, parts $parts:literal, by_turns $by_turns:literal, cluster $cluster:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
         $(
@@ -156,9 +153,8 @@ macro_rules! families {
                     name: $name,
                     tile: Self::TILE,
                     precision: Precision::$precision,
-                    pairs: $pairs,
                     cluster: $cluster,
-                    may_scale_last: $pairs > 0 && !$by_turns,
+                    may_scale_last: $parts && !$by_turns,
                     kernels: &[$($entry::KERNEL),+],
                 };
                 const TILE: Tile = Self::tile(false);
@@ -211,12 +207,12 @@ macro_rules! families {
             }
 
             $(
-                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
+                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
 
                 mod $entry {
                     use super::*;
 
-                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $pairs, $by_turns, $cluster);
+                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
 
                     /// What the host needs to know to launch it.
                     pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
@@ -234,85 +230,78 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, pairs 0, by_turns false, cluster 2;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, pairs 0, by_turns false, cluster 2;
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
         tensor_128x256_f16_kv: false true,
         tensor_128x256_f16_kk: false false,
         tensor_128x256_f16_vv: true true,
         tensor_128x256_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
+    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x128_f16_kv: false true,
         tensor_128x128_f16_kk: false false,
         tensor_128x128_f16_vv: true true,
         tensor_128x128_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
+    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x64_f16_kv: false true,
         tensor_128x64_f16_kk: false false,
         tensor_128x64_f16_vv: true true,
         tensor_128x64_f16_vk: true false,;
 
     /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
-    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, pairs 0, by_turns false, cluster 1;
+    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x256_tf32_kk: false false,
         tensor_128x256_tf32_kv: false true,;
 
     /// For fewer tiles.
-    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, pairs 0, by_turns false, cluster 1;
+    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x128_tf32_kk: false false,
         tensor_128x128_tf32_kv: false true,;
 
     /// For the smallest products.
-    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, pairs 0, by_turns false, cluster 1;
+    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x64_tf32_kk: false false,
         tensor_128x64_tf32_kv: false true,;
 
     /// As wide as two sets of sums allow: it reads the least for each product.
-    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, pairs 1, by_turns false, cluster 1;
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, parts true, by_turns false, cluster 1;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
-    /// Where C has many tiles: fewer additions in f32, and an error that is still below that of f32's own long sums.
-    LongPartsOf128x128 "128x128_fp32-tc_128": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 2, by_turns false, cluster 1;
-        tensor_128x128_parts_128_kv: false true,
-        tensor_128x128_parts_128_kk: false false,
-        tensor_128x128_parts_128_vv: true true,
-        tensor_128x128_parts_128_vk: true false,;
-
     /// For fewer tiles.
-    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns false, cluster 1;
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns false, cluster 1;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
     /// For few columns.
-    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, pairs 1, by_turns false, cluster 1;
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, parts true, by_turns false, cluster 1;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,
         tensor_128x64_parts_vv: true true,
@@ -320,14 +309,14 @@ families! {
 
     /// For C with so few tiles of the others that not every multiprocessor has one: tensor cores read less of such a tile in shared memory than of one
     /// of 128 x 64.
-    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, pairs 1, by_turns true, cluster 1;
+    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns true, cluster 1;
         tensor_64x128_parts_kv: false true,
         tensor_64x128_parts_kk: false false,
         tensor_64x128_parts_vv: true true,
         tensor_64x128_parts_vk: true false,;
 
     /// For the smallest products.
-    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, pairs 1, by_turns true, cluster 1;
+    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, parts true, by_turns true, cluster 1;
         tensor_64x64_parts_kv: false true,
         tensor_64x64_parts_kk: false false,
         tensor_64x64_parts_vv: true true,

@@ -1,6 +1,6 @@
 //! Products of factors in two parts: as exact as f32's.
 //!
-//! For 64 or 128 numbers along k ([`Shape::PAIRS`]) products are summed by the tensor cores, from zero; then the sums are added to others in f32. For
+//! For 64 numbers along k products are summed by the tensor cores, from zero; then the sums are added to others in f32. For
 //! tensor cores cut off what doesn't fit, and in long sums that adds up.
 //!
 //! As long as the blocks along k have the same scales, a warp adds sums as they are, and scales the total at the end. From the first block with others on
@@ -30,13 +30,8 @@ use crate::shape::{Shape, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
 /// The mean of what tensor cores have cut off a sum, by the sum: 0.75 (of numbers of both signs) to 1.5 units in the last place (of one sign) where
-/// 64 along k are summed up, 3 to 5 where it's 128, measured on an H200.
-const fn cut_off<S: Shape>() -> f32 {
-    match S::PAIRS {
-        2 => 3.0 * f32::EPSILON,
-        _ => f32::EPSILON,
-    }
-}
+/// 64 along k are summed up, measured on an H200.
+const CUT_OFF: f32 = f32::EPSILON;
 /// The bits of a sum that tell whether something was cut off.
 const LAST_BITS: u32 = 7;
 /// The least inner dimension at which something is given back.
@@ -113,7 +108,7 @@ pub(crate) unsafe fn product<S: Shape>(
         if whole.k >= LEAST_CUT_OFF {
             let total = total.as_mut();
             for i in 0..total.len() {
-                let missing = if total[i].to_bits() & LAST_BITS == 0 { 0.0 } else { cut_off::<S>() };
+                let missing = if total[i].to_bits() & LAST_BITS == 0 { 0.0 } else { CUT_OFF };
                 total[i] = total[i].mul_add(missing, total[i]);
             }
         }
@@ -197,29 +192,27 @@ impl Work {
         let mut aside = Aside::<S>::new(self);
         loop {
             let mut sums = S::Product::unset();
-            for pair in 0..S::PAIRS {
-                let first = self.turn;
-                let second = ring.wait_for_two::<S>(first);
-                self.turn = second.next::<S>();
-                if S::BY_TURNS {
-                    // The next two are the other's.
-                    self.turn = self.turn.next::<S>().next::<S>();
-                }
-                let rows = Work::rows_of::<S>(self.multiplier);
-                let (a, b) = ring.descriptors::<S>(first, rows);
-                let (c, d) = ring.descriptors::<S>(second, rows);
-                S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d], pair as u32);
-                S::Product::wait::<0>(&mut sums);
-                // The last one of all has no next one.
-                if S::BY_TURNS && (self.multiplier == 0 || k + 2 * BLOCK < place.to || !is_last_tile) {
-                    ring.wait_for_two::<S>(second.next::<S>());
-                }
-                // Who arrives has read the scales of the step before.
-                barriers::sync_warp();
-                if self.thread.is_multiple_of(32) {
-                    barriers::arrive(ring.empty(first.stage));
-                    barriers::arrive(ring.empty(second.stage));
-                }
+            let first = self.turn;
+            let second = ring.wait_for_two::<S>(first);
+            self.turn = second.next::<S>();
+            if S::BY_TURNS {
+                // The next two are the other's.
+                self.turn = self.turn.next::<S>().next::<S>();
+            }
+            let rows = Work::rows_of::<S>(self.multiplier);
+            let (a, b) = ring.descriptors::<S>(first, rows);
+            let (c, d) = ring.descriptors::<S>(second, rows);
+            S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d], 0);
+            S::Product::wait::<0>(&mut sums);
+            // The last one of all has no next one.
+            if S::BY_TURNS && (self.multiplier == 0 || k + 2 * BLOCK < place.to || !is_last_tile) {
+                ring.wait_for_two::<S>(second.next::<S>());
+            }
+            // Who arrives has read the scales of the step before.
+            barriers::sync_warp();
+            if self.thread.is_multiple_of(32) {
+                barriers::arrive(ring.empty(first.stage));
+                barriers::arrive(ring.empty(second.stage));
             }
             let (sums, total) = (sums.as_ref(), total.as_mut());
             let is_next_block = k > place.from && k.is_multiple_of(2 * BLOCK);
@@ -246,7 +239,7 @@ impl Work {
                     break;
                 }
             } else {
-                k += (2 * S::PAIRS * S::DEPTH) as u32;
+                k += (2 * S::DEPTH) as u32;
                 let is_through = k >= place.to;
                 self.block += (is_through || k.is_multiple_of(2 * BLOCK)) as u32;
                 if is_through {

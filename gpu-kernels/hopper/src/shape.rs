@@ -16,8 +16,6 @@ pub trait Shape {
     const STAGES: usize;
     /// Whether factors are numbers of f32 in two parts, as [`split`](crate::split) makes them.
     const PARTS: bool = false;
-    /// Of factors in parts, pairs of stages, 64 numbers along k each, that tensor cores sum up before the sums are added to others in f32.
-    const PAIRS: usize = 1;
     /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
     /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
     const BY_TURNS: bool = false;

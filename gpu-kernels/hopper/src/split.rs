@@ -17,7 +17,7 @@
 //! *weight*
 //!
 //! ```text
-//!   weight = min(scaled magnitude / 2^7, 1)
+//!   weight = min(magnitude / (2^-7 of the largest's power of two), 1)
 //! ```
 //!
 //! and a block is *suspect*
@@ -26,9 +26,10 @@
 //! - if its largest isn't between 2^-48 and 2^60, so that scales and their products are normal numbers,
 //! - or if one of them isn't finite.
 //!
-//! Of two weights v and w, v w >= v + w - 1. So if neither factor has a suspect block, the magnitudes of a block's n products, scaled, add up to
-//! n / 2 times 2^14 or more. What the parts have lost beyond their 22 bits is at most 2^-25 of a number below 2^15, of two factors: n 2^-9, and 2^-22 of the
-//! sum of the magnitudes. If there is a suspect block, the whole product is computed otherwise.
+//! Of two weights v and w, v w >= v + w - 1. So if neither factor has a suspect block, the magnitudes of a block's n products add up to n / 2 times
+//! 2^(a + b - 14) or more, where the largest are scaled to 2^a and 2^b. Only numbers below 2^-2 lose some of the 22 bits, 2^-25 at most; they weigh next to nothing, so
+//! that they are no more than a quarter of the n, and the products' loss is n / 4 times (2^(a + 1) + 2^(b + 1)) 2^-25. With a and b from 11 to 14 that's 2^-21
+//! of the sum of the magnitudes at most. If there is a suspect block, the whole product is computed otherwise.
 //!
 //! Weights are added up in f16, two at a time, and may be 2^-10 of their sum off.
 //!
@@ -61,8 +62,8 @@ const LEAST: u32 = 127 - 48;
 const MOST: u32 = 127 + 60;
 /// Numbers of a sample.
 const SAMPLE: u32 = 32;
-/// The least scaled number whose weight is 1.
-const HEAVY: u32 = 1 << 7;
+/// The least number whose weight is 1, scaled so that the largest's power of two is 2^[`SCALED`].
+const HEAVY: u32 = 1 << (SCALED - 7);
 /// The same as a pair of f16.
 #[cfg(target_arch = "nvptx64")]
 const HEAVY_PAIR: u32 = 0x5800_5800;
@@ -210,7 +211,7 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         if call.is_sampled != 0 {
             scale = shared_scale(scale, warp_most(larger(0.0, samples[i]).to_bits()));
         }
-        let (large, small, weights) = split_four(x, [up(scale); 4]);
+        let (large, small, weights) = split_four(x, [up(scale); 4], [lift(scale, largest) * 0x0001_0001; 2]);
         let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
         both_weights |= (low + high) << (16 * i as u32);
         if lane == i as u32 {
@@ -298,17 +299,19 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
         }
     }
     thread::sync_threads();
-    let mut scales = vectors::load_shared(largest_of + 4 * of_block).map(|largest| own_scale(largest.to_bits()));
+    let largest = vectors::load_shared(largest_of + 4 * of_block).map(f32::to_bits);
+    let mut scales = largest.map(own_scale);
     if call.is_sampled != 0 {
         let sampled = vectors::load_shared(sampled_of + 4 * of_block).map(f32::to_bits);
         for j in 0..4 {
             scales[j] = shared_scale(scales[j], sampled[j]);
         }
     }
-    let ups = scales.map(up);
+    let lift_of = |j: usize| lift(scales[j], largest[j]);
+    let (ups, lifts) = (scales.map(up), [0, 2].map(|j| lift_of(j) | lift_of(j + 1) << 16));
     let mut weights = [0; 2];
     for i in 0..TIMES {
-        let (large, small, own) = split_four(x[i], ups);
+        let (large, small, own) = split_four(x[i], ups, lifts);
         weights = [add_pairs(weights[0], own[0]), add_pairs(weights[1], own[1])];
         let k = first + WARPS * PLACES * i as u32;
         // The pitch has room for lines to a multiple of 8.
@@ -363,6 +366,14 @@ fn up(scale: u32) -> f32 {
     f32::from_bits(((127 + 127 + SCALED) << 23) - scale)
 }
 
+/// What scaled numbers are multiplied by for their weights, as f16: 1, or more if the block has another scale than its own.
+#[inline(always)]
+fn lift(scale: u32, largest: u32) -> u32 {
+    // Of nothing but zeros it doesn't matter.
+    const { assert!(LESS == 3) };
+    (15 + (scale.wrapping_sub(own_scale(largest)) >> 23 & LESS)) << 10
+}
+
 /// Stores what undoes a block's scale; gives whether the block is suspect, by the bits of its largest magnitude and with so many numbers that weigh so
 /// much, in units of 1 / [`HEAVY`].
 #[inline(always)]
@@ -370,7 +381,7 @@ unsafe fn leave(call: &SplitCall, at: u64, scale: u32, largest: u32, weights: u3
     let down = f32::from_bits(((scale >> 23).clamp(LEAST, MOST + LESS) - SCALED) << 23);
     vectors::store_global_word(call.scales + 4 * at, down);
     let exponent = largest >> 23;
-    largest != 0 && (exponent < LEAST || exponent > MOST || 4 * weights < 3 * HEAVY * present)
+    largest != 0 && (!(LEAST..=MOST).contains(&exponent) || 4 * weights < 3 * HEAVY * present)
 }
 
 /// The larger of a magnitude and that of `x`; NaN if one of them is.
@@ -391,13 +402,14 @@ fn larger(largest: f32, x: f32) -> f32 {
     result
 }
 
-/// Four numbers times their scales as large and as small parts, pairs of f16 in words, and their weights times [`HEAVY`], the same.
+/// Four numbers times their scales as large and as small parts, pairs of f16 in words, and their weights times [`HEAVY`], the same, with pairs of
+/// [lifts](lift).
 #[inline(always)]
-fn split_four(x: [f32; 4], ups: [f32; 4]) -> ([f32; 2], [f32; 2], [u32; 2]) {
+fn split_four(x: [f32; 4], ups: [f32; 4], lifts: [u32; 2]) -> ([f32; 2], [f32; 2], [u32; 2]) {
     let of = |i: usize| split_two(x[i] * ups[i], x[i + 1] * ups[i + 1]);
     let [(low, low_rest), (high, high_rest)] = [of(0), of(2)];
     let words = |low: u32, high: u32| [low, high].map(f32::from_bits);
-    (words(low, high), words(low_rest, high_rest), [low, high].map(weights_of))
+    (words(low, high), words(low_rest, high_rest), [weights_of(low, lifts[0]), weights_of(high, lifts[1])])
 }
 
 /// The large parts of two numbers and the small ones, each a pair of f16 with the first in the lower half.
@@ -424,22 +436,23 @@ fn split_two(x: f32, y: f32) -> (u32, u32) {
     (large, small)
 }
 
-/// The weights of a pair of scaled numbers, times [`HEAVY`].
+/// The weights of a pair of scaled numbers, times [`HEAVY`], with a pair of [lifts](lift).
 #[inline(always)]
-fn weights_of(pair: u32) -> u32 {
+fn weights_of(pair: u32, lifts: u32) -> u32 {
     #[allow(unused_mut)]
     let mut weights = 0;
     // SAFETY: it computes numbers from numbers.
     #[cfg(target_arch = "nvptx64")]
     unsafe {
         core::arch::asm!(
-            "{{ .reg .b32 magnitudes; abs.f16x2 magnitudes, {pair}; min.f16x2 {weights}, magnitudes, {heavy}; }}",
-            weights = out(reg32) weights, pair = in(reg32) pair, heavy = in(reg32) HEAVY_PAIR,
+            "{{ .reg .b32 lifted; mul.rn.f16x2 lifted, {pair}, {lifts}; abs.f16x2 lifted, lifted;",
+            "min.f16x2 {weights}, lifted, {heavy}; }}",
+            weights = out(reg32) weights, pair = in(reg32) pair, lifts = in(reg32) lifts, heavy = in(reg32) HEAVY_PAIR,
             options(pure, nomem, nostack)
         )
     };
     #[cfg(not(target_arch = "nvptx64"))]
-    let _ = pair;
+    let _ = (pair, lifts);
     weights
 }
 

@@ -17,7 +17,10 @@ use super::{
     matrix::Place,
     packing::ALIGNMENT,
 };
-use crate::device::{Argument, TensorMapLayout};
+use crate::{
+    device::{Argument, TensorMapLayout},
+    plan::tensor_cores::LARGEST_OF_PARTS,
+};
 
 /// As many products of a batch are computed at a time as have their parts in so many bytes; at least one.
 const MOST_BYTES: u64 = 1 << 30;
@@ -186,6 +189,9 @@ impl Gemm {
         product.suits(kernel)?;
         let Multiplication { m, n, k, a, b, c, count, .. } = *product;
         let no_launch = || GemmError::NoLaunch { m, n, k, kernel: kernel.name };
+        if m.max(n).max(k) > LARGEST_OF_PARTS {
+            return Err(no_launch());
+        }
         let shape = (kernel.launch_shape)(m, n, k).ok_or_else(no_launch)?;
         let (a_across, b_across) = across(&a, &b);
         let map = |layout: &TensorMapLayout| -> Result<Map, GemmError> { Ok(self.device().tensor_map(layout)?) };

@@ -20,24 +20,23 @@ use crate::device::Machine;
 struct Cost {
     /// Its rows and columns.
     tile_of_c: [u32; 2],
-    /// Of parts, how much along k is summed up at a time, in units of 64; else 0.
-    pairs: u32,
+    /// Whether factors are in parts.
+    in_parts: bool,
     /// Storing it, and the beginning of the next one.
     tile: f64,
     /// A step along k.
     step: f64,
 }
 
-const COSTS: [Cost; 9] = [
-    Cost { tile_of_c: [128, 256], pairs: 0, tile: 2.0, step: 0.80 },
-    Cost { tile_of_c: [128, 128], pairs: 0, tile: 1.2, step: 0.415 },
-    Cost { tile_of_c: [128, 64], pairs: 0, tile: 0.8, step: 0.25 },
-    Cost { tile_of_c: [128, 192], pairs: 1, tile: 2.0, step: 1.62 },
-    Cost { tile_of_c: [128, 128], pairs: 2, tile: 1.5, step: 1.15 },
-    Cost { tile_of_c: [128, 128], pairs: 1, tile: 1.5, step: 1.17 },
-    Cost { tile_of_c: [128, 64], pairs: 1, tile: 1.0, step: 0.76 },
-    Cost { tile_of_c: [64, 128], pairs: 1, tile: 1.9, step: 0.54 },
-    Cost { tile_of_c: [64, 64], pairs: 1, tile: 1.15, step: 0.395 },
+const COSTS: [Cost; 8] = [
+    Cost { tile_of_c: [128, 256], in_parts: false, tile: 2.0, step: 0.80 },
+    Cost { tile_of_c: [128, 128], in_parts: false, tile: 1.2, step: 0.415 },
+    Cost { tile_of_c: [128, 64], in_parts: false, tile: 0.8, step: 0.25 },
+    Cost { tile_of_c: [128, 192], in_parts: true, tile: 2.0, step: 1.62 },
+    Cost { tile_of_c: [128, 128], in_parts: true, tile: 1.5, step: 1.17 },
+    Cost { tile_of_c: [128, 64], in_parts: true, tile: 1.0, step: 0.76 },
+    Cost { tile_of_c: [64, 128], in_parts: true, tile: 1.9, step: 0.54 },
+    Cost { tile_of_c: [64, 64], in_parts: true, tile: 1.15, step: 0.395 },
 ];
 
 /// The launch of a product in parts besides the multiplication, of splitting.
@@ -49,7 +48,7 @@ const SPLITTING: f64 = 2.1e-6;
 /// large at 64, 1.1 times at 96, and 0.7 times at 200.)
 const LEAST_K_OF_PARTS: usize = 192;
 /// The largest sizes of a product in parts, which are counted twice along k with 32 bits.
-const LARGEST_OF_PARTS: usize = 1 << 28;
+pub(crate) const LARGEST_OF_PARTS: usize = 1 << 28;
 /// The largest sizes of others.
 const LARGEST: usize = 1 << 30;
 
@@ -69,13 +68,11 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     if machine.compute_capability != (9, 0) || m.max(n).max(k) > largest || (in_parts && k < LEAST_K_OF_PARTS) {
         return None;
     }
-    // Sums of twice the length are for products whose sums are long in f32 too, because C has too many tiles for K to be split.
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
-    let are_long = tiles >= u64::from(machine.multiprocessors) && k >= 1024;
     // Tiles of 64 rows read more for each product, which costs power where all multiprocessors have work.
     let are_many = tiles >= u64::from(machine.multiprocessors);
     let families = FAMILIES.iter().filter(|family| {
-        let is_for = if family.tile.m < 128 { !are_many } else { family.pairs < 2 || are_long };
+        let is_for = family.tile.m >= 128 || !are_many;
         family.precision == precision && is_for
     });
     let plans = families.flat_map(|family| {
@@ -94,11 +91,11 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
 fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) -> Option<f64> {
     let Problem { m, n, k, batch, .. } = *problem;
     let at_once = batch as f64;
-    let of_family = |cost: &&Cost| (cost.tile_of_c, cost.pairs) == ([family.tile.m, family.tile.n], family.pairs);
+    let in_parts = family.precision == Precision::F32Parts;
+    let of_family = |cost: &&Cost| (cost.tile_of_c, cost.in_parts) == ([family.tile.m, family.tile.n], in_parts);
     let cost = COSTS.iter().find(of_family).expect("every family has its cost");
     let multiprocessors = f64::from(machine.multiprocessors.max(1));
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
-    let in_parts = family.pairs > 0;
     let (all_steps, parts) = (tiles(k, family.tile.k).max(1.0), f64::from(splits));
     let steps = (all_steps / parts).ceil();
     // Clusters take as many rows of tiles as they have blocks.
@@ -181,9 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_summed_up_for_longer_where_c_has_many_tiles_and_not_at_all_for_short_sums() {
+    fn parts_have_narrow_tiles_where_c_has_few_and_none_for_short_sums() {
         let of = |problem: Problem| plan(&problem, H200, Precision::F32Parts).map(|plan| plan.kernel.name);
-        assert!(of(square(4096)).unwrap().starts_with("tensor_128x128_parts_128"));
+        assert!(of(square(4096)).unwrap().starts_with("tensor_128x128_parts"));
+        assert!(of(square(16384)).unwrap().starts_with("tensor_128x192_parts"));
         assert!(of(Problem { n: 1024, m: 1024, ..square(65536) }).unwrap().starts_with("tensor_64x128_parts"));
         assert!(of(square(512)).unwrap().starts_with("tensor_64x64_parts"));
         // A product that is small is faster in f32.
