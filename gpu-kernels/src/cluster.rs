@@ -73,8 +73,8 @@
 //! out of, and two blocks wait for each other.
 //!
 //! Under load, when the clock has fallen to what the power allows, less traffic is a little more speed: `bench --sustained` has 640, 660 and 675
-//! TFLOP/s at N = 4096, 8192 and 16384, and [`persistent`](crate::persistent) 637, 656 and 674 (cuBLAS 632, 653 and 668). The production kernels of
-//! 128 x 256 have clusters therefore.
+//! TFLOP/s at N = 4096, 8192 and 16384, and [`persistent`](crate::persistent) 637, 656 and 674 (cuBLAS 632, 653 and 668). So there are
+//! production kernels of both kinds, and where K is long it's clusters that are chosen.
 
 use crate::block_order::tile;
 use crate::launch::{Kernel, LaunchShape, Signature, MAX_GRID_X};

@@ -230,11 +230,18 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
+
+    /// The same in clusters of two blocks: where K is long, what they save of the second-level cache is more than what they wait for each other.
+    Bf16OfTwo128x256 "2x128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+        tensor_2x128x256_bf16_kv: false true,
+        tensor_2x128x256_bf16_kk: false false,
+        tensor_2x128x256_bf16_vv: true true,
+        tensor_2x128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
     Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, parts false, by_turns false, cluster 1;
@@ -251,11 +258,18 @@ families! {
         tensor_128x64_bf16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 1;
         tensor_128x256_f16_kv: false true,
         tensor_128x256_f16_kk: false false,
         tensor_128x256_f16_vv: true true,
         tensor_128x256_f16_vk: true false,;
+
+    /// The same in clusters of two blocks: where K is long, what they save of the second-level cache is more than what they wait for each other.
+    F16OfTwo128x256 "2x128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+        tensor_2x128x256_f16_kv: false true,
+        tensor_2x128x256_f16_kk: false false,
+        tensor_2x128x256_f16_vv: true true,
+        tensor_2x128x256_f16_vk: true false,;
 
     /// The same of f16.
     F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, parts false, by_turns false, cluster 1;

@@ -100,7 +100,7 @@ pub struct SplitCall {
     pub is_aligned: u32,
     /// Blocks of threads.
     pub blocks: u32,
-    /// 1 if the blocks of a line should have the same scale.
+    /// 1 if the blocks of a line should have the same scale: of A and B the same.
     pub is_sampled: u32,
 }
 
@@ -116,7 +116,13 @@ pub unsafe fn split(a: SplitCall, b: SplitCall, flags: u64) {
     grids::let_the_next_grid_begin();
     grids::wait_for_the_grid_before();
     let block = thread::block_idx_x();
-    let is_suspect = if block < a.blocks { split_part(&a, block) } else { split_part(&b, block - a.blocks) };
+    // With a path of its own each, what isn't sampled has no instruction more than it needs; small products notice.
+    let is_suspect = match (block < a.blocks, a.is_sampled != 0) {
+        (true, false) => split_part::<false>(&a, block),
+        (true, true) => split_part::<true>(&a, block),
+        (false, false) => split_part::<false>(&b, block - a.blocks),
+        (false, true) => split_part::<true>(&b, block - a.blocks),
+    };
     let is_suspect = thread::sync_threads_or(is_suspect as u32) != 0;
     if thread::thread_idx_x() == 0 {
         let flag = thread::block_idx_y() as u64 * thread::grid_dim_x() as u64 + block as u64;
@@ -142,11 +148,11 @@ pub const SPLIT: Kernel = Kernel {
 entry_facts!(split, SPLIT);
 
 #[inline(always)]
-unsafe fn split_part(call: &SplitCall, block: u32) -> bool {
+unsafe fn split_part<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
     if call.is_across != 0 {
-        across(call, block)
+        across::<SAMPLED>(call, block)
     } else {
-        along(call, block)
+        along::<SAMPLED>(call, block)
     }
 }
 
@@ -169,7 +175,7 @@ fn numbers_of(block: u32, k: u32) -> (u32, u32) {
 
 /// A warp has a block of each of 2 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
 #[inline(always)]
-unsafe fn along(call: &SplitCall, block: u32) -> bool {
+unsafe fn along<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
     const LINES: usize = (LINES_ALONG / WARPS) as usize;
     let thread = thread::thread_idx_x();
     let (warp, lane) = (thread / 32, thread % 32);
@@ -185,7 +191,7 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         let line = first_line + i as u32;
         if line < call.lines {
             let line = call.from + 4 * (product * call.from_batch + line as u64 * call.from_pitch);
-            if call.is_sampled != 0 && lane < call.k {
+            if SAMPLED && lane < call.k {
                 samples[i] = vectors::load_global_word(line + 4 * lane as u64);
             }
             let row = line + 4 * (start + 4 * lane) as u64;
@@ -208,10 +214,11 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
         let largest = larger(larger(larger(larger(0.0, x[0]), x[1]), x[2]), x[3]);
         let largest = warp_most(largest.to_bits());
         let mut scale = own_scale(largest);
-        if call.is_sampled != 0 {
+        if SAMPLED {
             scale = shared_scale(scale, warp_most(larger(0.0, samples[i]).to_bits()));
         }
-        let (large, small, weights) = split_four(x, [up(scale); 4], [lift(scale, largest) * 0x0001_0001; 2]);
+        let (large, small, weights) =
+            split_four(x, [up(scale); 4], SAMPLED.then(|| [lift(scale, largest) * 0x0001_0001; 2]));
         let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
         both_weights |= (low + high) << (16 * i as u32);
         if lane == i as u32 {
@@ -236,7 +243,7 @@ unsafe fn along(call: &SplitCall, block: u32) -> bool {
 
 /// A lane has 4 lines, and a warp 32 lines of 4 places along k at a time, 4 times. Gives whether a block that this lane speaks for is suspect.
 #[inline(always)]
-unsafe fn across(call: &SplitCall, block: u32) -> bool {
+unsafe fn across<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
     /// Lanes that have all lines of a place.
     const LANES: u32 = LINES_ACROSS / 4;
     /// Places along k that a warp has at a time.
@@ -280,7 +287,7 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
             x[i] = load(start + k);
         }
     }
-    if call.is_sampled != 0 && first < call.k {
+    if SAMPLED && first < call.k {
         sample = load(first);
     }
     // While the numbers are on their way.
@@ -294,21 +301,21 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
             own = larger(own, x[i][j]);
         }
         shared_maximum(largest_of + 4 * (of_block + j as u32), own.to_bits());
-        if call.is_sampled != 0 {
+        if SAMPLED {
             shared_maximum(sampled_of + 4 * (of_block + j as u32), larger(0.0, sample[j]).to_bits());
         }
     }
     thread::sync_threads();
     let largest = vectors::load_shared(largest_of + 4 * of_block).map(f32::to_bits);
     let mut scales = largest.map(own_scale);
-    if call.is_sampled != 0 {
+    if SAMPLED {
         let sampled = vectors::load_shared(sampled_of + 4 * of_block).map(f32::to_bits);
         for j in 0..4 {
             scales[j] = shared_scale(scales[j], sampled[j]);
         }
     }
     let lift_of = |j: usize| lift(scales[j], largest[j]);
-    let (ups, lifts) = (scales.map(up), [0, 2].map(|j| lift_of(j) | lift_of(j + 1) << 16));
+    let (ups, lifts) = (scales.map(up), SAMPLED.then(|| [0, 2].map(|j| lift_of(j) | lift_of(j + 1) << 16)));
     let mut weights = [0; 2];
     for i in 0..TIMES {
         let (large, small, own) = split_four(x[i], ups, lifts);
@@ -329,13 +336,12 @@ unsafe fn across(call: &SplitCall, block: u32) -> bool {
     thread::sync_threads();
     let line = group * LINES_ACROSS + thread;
     if thread < LINES_ACROSS && line < call.lines {
-        let [largest, sampled] =
-            [largest_of, sampled_of].map(|of| vectors::load_shared_word(of + 4 * thread).to_bits());
+        let largest = vectors::load_shared_word(largest_of + 4 * thread).to_bits();
         let both = vectors::load_shared_word(weights_of + 4 * (thread / 2)).to_bits();
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
         let mut scale = own_scale(largest);
-        if call.is_sampled != 0 {
-            scale = shared_scale(scale, sampled);
+        if SAMPLED {
+            scale = shared_scale(scale, vectors::load_shared_word(sampled_of + 4 * thread).to_bits());
         }
         return leave(call, at, scale, largest, both >> (16 * (thread % 2)) & 0xffff, present);
     }
@@ -402,14 +408,18 @@ fn larger(largest: f32, x: f32) -> f32 {
     result
 }
 
-/// Four numbers times their scales as large and as small parts, pairs of f16 in words, and their weights times [`HEAVY`], the same, with pairs of
-/// [lifts](lift).
+/// Four numbers times their scales as large and as small parts, pairs of f16 in words, and their weights times [`HEAVY`], the same, of
+/// numbers [lifted](lift) if they must be.
 #[inline(always)]
-fn split_four(x: [f32; 4], ups: [f32; 4], lifts: [u32; 2]) -> ([f32; 2], [f32; 2], [u32; 2]) {
+fn split_four(x: [f32; 4], ups: [f32; 4], lifts: Option<[u32; 2]>) -> ([f32; 2], [f32; 2], [u32; 2]) {
     let of = |i: usize| split_two(x[i] * ups[i], x[i + 1] * ups[i + 1]);
     let [(low, low_rest), (high, high_rest)] = [of(0), of(2)];
     let words = |low: u32, high: u32| [low, high].map(f32::from_bits);
-    (words(low, high), words(low_rest, high_rest), [weights_of(low, lifts[0]), weights_of(high, lifts[1])])
+    let lifted = match lifts {
+        Some(lifts) => [multiply_pairs(low, lifts[0]), multiply_pairs(high, lifts[1])],
+        None => [low, high],
+    };
+    (words(low, high), words(low_rest, high_rest), lifted.map(weights_of))
 }
 
 /// The large parts of two numbers and the small ones, each a pair of f16 with the first in the lower half.
@@ -436,24 +446,38 @@ fn split_two(x: f32, y: f32) -> (u32, u32) {
     (large, small)
 }
 
-/// The weights of a pair of scaled numbers, times [`HEAVY`], with a pair of [lifts](lift).
+/// The weights of a pair of scaled and lifted numbers, times [`HEAVY`].
 #[inline(always)]
-fn weights_of(pair: u32, lifts: u32) -> u32 {
+fn weights_of(pair: u32) -> u32 {
     #[allow(unused_mut)]
     let mut weights = 0;
     // SAFETY: it computes numbers from numbers.
     #[cfg(target_arch = "nvptx64")]
     unsafe {
         core::arch::asm!(
-            "{{ .reg .b32 lifted; mul.rn.f16x2 lifted, {pair}, {lifts}; abs.f16x2 lifted, lifted;",
-            "min.f16x2 {weights}, lifted, {heavy}; }}",
-            weights = out(reg32) weights, pair = in(reg32) pair, lifts = in(reg32) lifts, heavy = in(reg32) HEAVY_PAIR,
+            "{{ .reg .b32 magnitudes; abs.f16x2 magnitudes, {pair}; min.f16x2 {weights}, magnitudes, {heavy}; }}",
+            weights = out(reg32) weights, pair = in(reg32) pair, heavy = in(reg32) HEAVY_PAIR,
             options(pure, nomem, nostack)
         )
     };
     #[cfg(not(target_arch = "nvptx64"))]
-    let _ = (pair, lifts);
+    let _ = pair;
     weights
+}
+
+/// The products of two pairs of f16.
+#[inline(always)]
+fn multiply_pairs(x: u32, y: u32) -> u32 {
+    #[allow(unused_mut)]
+    let mut products = 0;
+    // SAFETY: it computes numbers from numbers.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::arch::asm!("mul.rn.f16x2 {}, {}, {};", out(reg32) products, in(reg32) x, in(reg32) y, options(pure, nomem, nostack))
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (x, y);
+    products
 }
 
 /// The sums of two pairs of f16.

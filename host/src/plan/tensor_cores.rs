@@ -22,21 +22,24 @@ struct Cost {
     tile_of_c: [u32; 2],
     /// Whether factors are in parts.
     in_parts: bool,
+    /// Blocks of a cluster.
+    cluster: u32,
     /// Storing it, and the beginning of the next one.
     tile: f64,
     /// A step along k.
     step: f64,
 }
 
-const COSTS: [Cost; 8] = [
-    Cost { tile_of_c: [128, 256], in_parts: false, tile: 2.0, step: 0.80 },
-    Cost { tile_of_c: [128, 128], in_parts: false, tile: 1.2, step: 0.415 },
-    Cost { tile_of_c: [128, 64], in_parts: false, tile: 0.8, step: 0.25 },
-    Cost { tile_of_c: [128, 192], in_parts: true, tile: 2.0, step: 1.62 },
-    Cost { tile_of_c: [128, 128], in_parts: true, tile: 1.5, step: 1.17 },
-    Cost { tile_of_c: [128, 64], in_parts: true, tile: 1.0, step: 0.76 },
-    Cost { tile_of_c: [64, 128], in_parts: true, tile: 1.9, step: 0.54 },
-    Cost { tile_of_c: [64, 64], in_parts: true, tile: 1.15, step: 0.395 },
+const COSTS: [Cost; 9] = [
+    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 1, tile: 2.0, step: 0.80 },
+    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 2, tile: 3.0, step: 0.79 },
+    Cost { tile_of_c: [128, 128], in_parts: false, cluster: 1, tile: 1.2, step: 0.415 },
+    Cost { tile_of_c: [128, 64], in_parts: false, cluster: 1, tile: 0.8, step: 0.25 },
+    Cost { tile_of_c: [128, 192], in_parts: true, cluster: 1, tile: 2.0, step: 1.62 },
+    Cost { tile_of_c: [128, 128], in_parts: true, cluster: 1, tile: 1.5, step: 1.17 },
+    Cost { tile_of_c: [128, 64], in_parts: true, cluster: 1, tile: 1.0, step: 0.76 },
+    Cost { tile_of_c: [64, 128], in_parts: true, cluster: 1, tile: 1.9, step: 0.54 },
+    Cost { tile_of_c: [64, 64], in_parts: true, cluster: 1, tile: 1.15, step: 0.395 },
 ];
 
 /// The launch of a product in parts besides the multiplication, of splitting.
@@ -92,7 +95,9 @@ fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) ->
     let Problem { m, n, k, batch, .. } = *problem;
     let at_once = batch as f64;
     let in_parts = family.precision == Precision::F32Parts;
-    let of_family = |cost: &&Cost| (cost.tile_of_c, cost.in_parts) == ([family.tile.m, family.tile.n], in_parts);
+    let of_family = |cost: &&Cost| {
+        (cost.tile_of_c, cost.in_parts, cost.cluster) == ([family.tile.m, family.tile.n], in_parts, family.cluster)
+    };
     let cost = COSTS.iter().find(of_family).expect("every family has its cost");
     let multiprocessors = f64::from(machine.multiprocessors.max(1));
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
@@ -155,7 +160,8 @@ mod tests {
 
     #[test]
     fn large_products_get_wide_tiles_and_small_ones_narrow_tiles_that_all_multiprocessors_have_one_of() {
-        assert_eq!(chosen(square(8192)), "tensor_128x256_bf16_kv");
+        assert_eq!(chosen(square(4096)), "tensor_128x256_bf16_kv");
+        assert_eq!(chosen(square(8192)), "tensor_2x128x256_bf16_kv");
         assert_eq!(chosen(square(1024)), "tensor_128x64_bf16_kv");
     }
 
@@ -163,7 +169,7 @@ mod tests {
     fn the_kernel_is_the_one_for_the_way_in_which_the_matrices_lie() {
         let columns = Layout { by_columns: true, ..ROWS };
         for (a, b, ways) in [(ROWS, columns, "kk"), (columns, ROWS, "vv"), (columns, columns, "vk")] {
-            assert_eq!(chosen(Problem { a, b, ..square(8192) }), format!("tensor_128x256_bf16_{ways}"));
+            assert_eq!(chosen(Problem { a, b, ..square(8192) }), format!("tensor_2x128x256_bf16_{ways}"));
         }
     }
 
