@@ -137,6 +137,31 @@ fn however_many_splits_and_rows_of_tiles_a_plan_has_the_product_is_right() {
 }
 
 #[test]
+fn nothing_is_written_between_lines_of_c_that_begin_at_multiples_of_16_bytes_and_end_elsewhere() {
+    // Copies of boxes write whole chunks of 16 bytes, so that lines that end inside of one can't be stored by them.
+    let families = hopper_kernels::FAMILIES.iter().filter(|family| family.tile.m * family.tile.n <= 128 * 64);
+    for gemm in gemms() {
+        for family in families.clone() {
+            let plan = Plan { kernel: &family.kernels[0], splits: 1, group: 1 };
+            if !common::runs(gemm.device(), plan.kernel) {
+                continue;
+            }
+            for (m, n, gap) in [(3, 5, 3), (3, 5, 11), (70, 63, 1), (1, 37, 0), (2, 66, 2), (4, 68, 4)] {
+                for half_c in [false, true] {
+                    let half_c = half_c && family.precision.factors() != ElementType::F32;
+                    let c = Place { gap, after: 9, ..Place::default() };
+                    let places = [Place::default(), Place::default(), c];
+                    let (batch, shared) = (Batch::None, [false; 2]);
+                    let case =
+                        Case { m, n, k: 40, alpha: 1.0, beta: 0.0, places, batch, count: 1, shared, half_c, seed: 5 };
+                    check_in(&gemm, &case, family.precision, Some(plan));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn an_input_is_not_read_where_it_does_not_count() {
     for gemm in gemms() {
         let device = gemm.device();

@@ -30,7 +30,7 @@
 //! The box has rows of 128 bytes and the same exchanged chunks as the boxes of A and B. Without, the 8 rows of a warp's store would lie in the same
 //! banks. That isn't all: a row's 32 bytes are two chunks, and rows 0 and 1 have only exchanged these two with each other. So lanes of odd rows
 //! take a box's four groups of 8 columns in another order, 2, 3, 0, 1, and then half a warp, 4 rows with 4 pieces of 8 bytes, hits every bank
-//! once. Edges are the map's business: what lies outside C isn't written.
+//! once. Edges are the map's business: what lies outside C isn't written, if its rows end at multiples of 16 bytes; copies to it write whole chunks.
 //!
 //! A warpgroup has 8 boxes of sums and room for two: while one is being stored, the next one is filled. Three things have to be right:
 //!

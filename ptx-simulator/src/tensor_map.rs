@@ -196,6 +196,14 @@ pub enum TensorMapError {
         /// Bytes of a row.
         bytes: u32,
     },
+    /// Rows of a tensor that stores would write beyond.
+    #[error(
+        "the {bytes} bytes of a line must be a multiple of 16, since a copy to it writes whole chunks of 16 bytes and would write beyond"
+    )]
+    PartialChunk {
+        /// Bytes of a row.
+        bytes: u64,
+    },
     /// Rows of a box that are longer than a swizzle allows.
     #[error(
         "the {bytes} bytes of a box in the innermost dimension are more than the {span} that the swizzle exchanges"

@@ -3,7 +3,8 @@
 //!
 //! The host describes the matrix once, as a [`TensorMap`]: where it lies, its sizes and distances, the tile's size, and how rows of 128 bytes
 //! are *swizzled* on the way (chunk c of 16 bytes of row r stands at chunk c xor r % 8), so that tensor cores read columns
-//! without bank conflicts. What lies outside the matrix comes as zeros, and isn't written.
+//! without bank conflicts. What lies outside the matrix comes as zeros, and isn't written, but for the rest of 16 bytes behind a row that ends inside
+//! of them: copies to the matrix write whole chunks (seen on an H200; triton-lang/triton, issue 11583).
 //!
 //! A copy into shared memory reports to a [barrier](crate::barriers) how many bytes have come. A copy from shared memory belongs to a group of the
 //! thread that started it.

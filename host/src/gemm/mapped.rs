@@ -8,7 +8,7 @@ use kernel_common::{
 use ptx_simulator::{Swizzle as MapSwizzle, TensorElement};
 
 use super::{GemmError, Operand, launch::Multiplication};
-use crate::device::{Device, DeviceError, TENSOR_MAP_BYTES, TensorMap, TensorMapLayout};
+use crate::device::{Device, DeviceError, TENSOR_MAP_BYTES, TensorMap, TensorMapError, TensorMapLayout};
 
 /// Bytes that a line begins at multiples of.
 const ALIGNMENT: usize = 16;
@@ -47,6 +47,7 @@ impl Mapper<'_> {
         match &self.operands.c {
             MappedOutput::Map(copied) => {
                 let c = &self.product.c;
+                ensure_whole_chunks(self.kernel.name, c, copied)?;
                 self.map("C", c, &as_many_bytes(*copied, c.element), index).map(Some)
             }
             MappedOutput::Pointer => Ok(None),
@@ -107,7 +108,11 @@ pub fn ensure_sizes(kernel: &Kernel, [m, n, k]: [usize; 3]) -> Result<(), GemmEr
     check("A", m, k, factors, &operands.a)?;
     check("B", k, n, factors, &operands.b)?;
     match needed_output(&kernel.signature) {
-        Some(copied) => check("C", m, n, ElementType::F32, copied),
+        Some(copied) => {
+            let c = Operand::stand_in(ElementType::F32, None, m, n, copied.by_columns);
+            ensure_whole_chunks(kernel.name, &c, copied)?;
+            check("C", m, n, ElementType::F32, copied)
+        }
         None => ensure_pairs(kernel, n),
     }
 }
@@ -124,6 +129,20 @@ pub(super) fn ensure_pairs(kernel: &Kernel, columns: usize) -> Result<(), GemmEr
         }
         _ => Ok(()),
     }
+}
+
+/// Whether copies to C write nothing beyond its lines: they write whole chunks of 16 bytes, whatever the map says of the tensor's size.
+///
+/// # Errors
+///
+/// [`GemmError::Unmappable`] if they would.
+fn ensure_whole_chunks(kernel: &'static str, c: &Operand<'_>, copied: &MappedOperand) -> Result<(), GemmError> {
+    let elements = if copied.by_columns { c.rows } else { c.columns };
+    let bytes = (elements * c.element.bytes()) as u64;
+    if bytes.is_multiple_of(ALIGNMENT as u64) {
+        return Ok(());
+    }
+    Err(GemmError::Unmappable { kernel, matrix: "C", reason: TensorMapError::PartialChunk { bytes } })
 }
 
 /// How C is copied by a kernel that can't do without a map of it.

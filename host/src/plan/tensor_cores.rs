@@ -58,9 +58,9 @@ const LARGEST: usize = 1 << 30;
 /// Parts that K may be cut into.
 const SPLITS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64];
 
-/// Rows of tiles in a group. With 16, blocks that run together, as many as there are multiprocessors, are about as high as wide, and read the least; of
-/// products of 8192 and more that saves up to 5 % of the time, under load.
-const GROUP: u32 = 16;
+/// Rows of C in a group of rows of tiles. What blocks that run together, as many as there are multiprocessors, compute is about as high as wide then, and
+/// they read the least; of products of 8192 and more that saves up to 5 % of the time, under load.
+const ROWS_OF_GROUP: u32 = 2048;
 
 /// The plan for a product in a precision when its caller has none; `None` if there is no production kernel for it on tensor cores, which is so if the GPU
 /// is no Hopper, or if f32 in parts wouldn't pay.
@@ -80,8 +80,10 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     });
     let plans = families.flat_map(|family| {
         let kernel = family.kernel(a.by_columns, !b.by_columns);
+        // Of lower tiles there are few.
+        let group = ROWS_OF_GROUP / kernel.tile.m.max(128);
         SPLITS.into_iter().filter_map(move |splits| {
-            Some((Plan { kernel, splits, group: GROUP }, seconds(family, splits, problem, machine)?))
+            Some((Plan { kernel, splits, group }, seconds(family, splits, problem, machine)?))
         })
     });
     let (plan, seconds) = plans.min_by(|(_, one), (_, other)| one.total_cmp(other))?;

@@ -14,7 +14,9 @@
 //! of that block's shared memory.
 //!
 //! Where the elements of a box go is said in [`crate::tensor_map`]. What lies outside of the tensor is zero, counts among
-//! the bytes that the mbarrier is told of, and isn't stored. Addresses are checked when the instruction is executed.
+//! the bytes that the mbarrier is told of, and isn't stored, but for this: a store writes whole chunks of 16 bytes. So behind a row that ends inside of one
+//! it overwrites what is there, up to the next multiple of 16 bytes. PTX ISA doesn't say so; an H200 does it (and others have seen it:
+//! triton-lang/triton, issue 11583). Addresses are checked when the instruction is executed.
 
 use std::collections::HashMap;
 
@@ -91,6 +93,15 @@ struct Run {
     /// Where the host has them; null for what isn't there.
     host: *mut u8,
     global: u64,
+}
+
+impl Run {
+    /// Goes on to the end of its last chunk in global memory, inside of a box with rows of so many bytes.
+    fn end_with_a_chunk(&mut self, row: u32) {
+        let end = self.global.wrapping_add(self.bytes.into());
+        let missing = (end.next_multiple_of(CHUNK.into()) - end) as u32;
+        self.bytes += missing.min(row - self.offset % row - self.bytes);
+    }
 }
 
 // SAFETY: the pointers are into global memory, which all workers share; they're only used with its own accessors, while
@@ -401,7 +412,12 @@ impl<W: Watch> Executor<'_, W> {
                     // SAFETY: the decoder allocated the rows.
                     *first = i64::from(unsafe { read_row(warp.rows, *row) }[lane] as i32);
                 }
-                (runs_of_box(&tensor, first), tensor.box_bytes(), tensor.swizzle, BOX_ALIGNMENT)
+                let mut runs = runs_of_box(&tensor, first);
+                if copy.direction == BulkDirection::Store {
+                    let row = tensor.box_sizes[0] * tensor.element.bytes();
+                    runs.iter_mut().for_each(|run| run.end_with_a_chunk(row));
+                }
+                (runs, tensor.box_bytes(), tensor.swizzle, BOX_ALIGNMENT)
             }
         };
         if !shared.is_multiple_of(alignment) {
