@@ -49,6 +49,41 @@ pub struct Built {
 /// Builds the crate; the compiler's errors go to standard error, its warnings about the kernel crate to the user.
 pub fn build(job: &Job) -> Result<Built, CudaBuilderError> {
     std::fs::create_dir_all(job.target_folder).at(job.target_folder)?;
+    let report = run(job)?;
+    let folder = job.target_folder.join(TARGET).join(PROFILE).join("deps");
+    let Some(name) = &report.name else { return Err(CudaBuilderError::NoPtx(folder)) };
+    let assembly = folder.join(format!("{name}.s"));
+    // Cargo takes a crate for built if what a linker would have made is there, and there is no linker. So something stands in for that; and beside it
+    // stands whose assembly this is, for others may have built a crate of this name in this folder since.
+    let (linked, owner) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.owner")));
+    let own = format!("{:?} {:?}", job.crate_root, command(job));
+    let is_own = assembly.is_file() && std::fs::read_to_string(&owner).is_ok_and(|owner| owner == own);
+    let report = if report.is_fresh && !is_own {
+        std::fs::remove_file(&linked).at(&linked)?;
+        run(job)?
+    } else {
+        report
+    };
+    if !assembly.is_file() {
+        return Err(CudaBuilderError::NoPtx(assembly));
+    }
+    std::fs::write(&linked, "").at(&linked)?;
+    std::fs::write(&owner, own).at(&owner)?;
+    for warning in &report.warnings {
+        build_script::say(warning);
+    }
+    let Some(name) = report.name else { return Err(CudaBuilderError::NoPtx(folder)) };
+    let intermediate = job.emit.map(|emit| {
+        folder.join(name.clone()).with_extension(match emit {
+            EmitOption::LlvmIr => "ll",
+            EmitOption::Bitcode => "bc",
+        })
+    });
+    Ok(Built { name, assembly, intermediate, local_crates: report.local_crates })
+}
+
+/// Runs cargo.
+fn run(job: &Job) -> Result<Report, CudaBuilderError> {
     let mut command = command(job);
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error| CudaBuilderError::ProgramFailed { program: program.clone(), error };
@@ -60,23 +95,7 @@ pub fn build(job: &Job) -> Result<Built, CudaBuilderError> {
     if !child.wait().map_err(failed)?.success() {
         return Err(CudaBuilderError::BuildFailed);
     }
-    for warning in &report.warnings {
-        build_script::say(warning);
-    }
-
-    let folder = job.target_folder.join(TARGET).join(PROFILE).join("deps");
-    let Some(name) = report.name else { return Err(CudaBuilderError::NoPtx(folder)) };
-    let assembly = folder.join(format!("{name}.s"));
-    if !assembly.is_file() {
-        return Err(CudaBuilderError::NoPtx(assembly));
-    }
-    let intermediate = job.emit.map(|emit| {
-        folder.join(name.clone()).with_extension(match emit {
-            EmitOption::LlvmIr => "ll",
-            EmitOption::Bitcode => "bc",
-        })
-    });
-    Ok(Built { name, assembly, intermediate, local_crates: report.local_crates })
+    Ok(report)
 }
 
 fn command(job: &Job) -> Command {
@@ -266,6 +285,8 @@ struct Report {
     /// Its crates are built too, and are nobody's to edit.
     library_source: PathBuf,
     name: Option<String>,
+    /// Whether it was built before.
+    is_fresh: bool,
     warnings: Vec<String>,
     local_crates: Vec<PathBuf>,
 }
@@ -276,6 +297,7 @@ impl Report {
             crate_root: crate_root.to_owned(),
             library_source: library_source.to_owned(),
             name: None,
+            is_fresh: false,
             warnings: Vec::new(),
             local_crates: Vec::new(),
         }
@@ -292,6 +314,7 @@ impl Report {
                 // A build script is a target of its own in the same folder.
                 if folder == self.crate_root && message["target"]["kind"] != serde_json::json!(["custom-build"]) {
                     self.name = message["target"]["name"].as_str().map(|name| name.replace('-', "_"));
+                    self.is_fresh = message["fresh"] == true;
                 }
                 if is_local && !self.local_crates.iter().any(|known| known == folder) {
                     self.local_crates.push(folder.to_owned());
