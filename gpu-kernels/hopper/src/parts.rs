@@ -5,7 +5,7 @@
 //!
 //! As long as the blocks along k have the same scales, a warp adds sums as they are, and scales the total at the end. From the first block with others on
 //! each is scaled as it's added. Scales are powers of two, so that both come to the same; but two thirds of the instructions are saved, and with them
-//! power, which is what large products are short of: a quarter of the time at 16384, with a tile of 128 x 192.
+//! power, which is what large products are short of: a fifth of the time at 8192, with a tile of 128 x 192.
 //!
 //! Two warpgroups multiply. Each has half of a tile's rows, or, [by turns](Shape::BY_TURNS), every second 64 along k of the whole tile; then each
 //! gives the other its sums of half of the columns.
