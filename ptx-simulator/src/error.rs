@@ -537,6 +537,9 @@ pub enum MbarrierProblem {
         /// Bytes that came.
         bytes: u64,
     },
+    /// It's to count bytes that an asynchronous store brings to another block.
+    #[error("is in another block's shared memory than what is stored: it must be where the bytes go")]
+    Elsewhere,
     /// An arrival that said it wouldn't complete the phase did.
     #[error("is completed by an arrival with `.noComplete`")]
     CompletedUnawares,

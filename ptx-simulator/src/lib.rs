@@ -55,18 +55,18 @@
 //! their matrices (`ldmatrix`, `stmatrix`); bulk copies of bytes and of tensors' boxes (`cp.async.bulk`,
 //! `cp.async.bulk.tensor`), for which [`TensorMap`] takes the driver's place; clusters of up to 8 blocks whose shape the kernel
 //! states (`.reqnctapercluster`), with their barrier, accesses to each other's shared memory, arrivals at each other's
-//! mbarriers and multicast copies. What isn't understood is refused by
-//! [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, matrix
-//! products of other types, reductions of bulk copies, asynchronous stores to other blocks.
+//! mbarriers, asynchronous stores whose bytes those count (`st.async`) and multicast copies. What isn't understood is
+//! refused by [`Module::parse`] with its line: textures, recursion and indirect calls, `printf`, matrix products of other
+//! types, reductions of bulk copies, asynchronous reductions (`red.async`).
 //!
 //! A matrix product is a chain of fused multiply-adds of `f32` for each element, in ascending order of k: every product
 //! is exact, every sum rounded to nearest. Hardware adds several products at once and cuts off what doesn't fit, so that
 //! its last bits are others.
 //!
 //! An asynchronous copy happens, all of it, at the last moment at which it may: when its thread waits for it, or when
-//! somebody waits at the mbarrier that it arrives at, or that counts its bytes. (A product of a warpgroup is computed at
-//! once.) So a wait that is missing, or that lets one group too many go on,
-//! shows in the result, which on hardware it mostly doesn't.
+//! somebody waits at the mbarrier that it arrives at, or that counts its bytes. So does an asynchronous store. (A product of
+//! a warpgroup is computed at once.) So a wait that is missing, or that lets one group too many go on, shows in the result,
+//! which on hardware it mostly doesn't.
 //!
 //! # What is checked
 //! Every access must lie inside an allocation (there are gaps between them) and be aligned; barriers must be reached by

@@ -337,6 +337,27 @@ fn a_vector_access_is_one_request_of_its_whole_width() {
 }
 
 #[test]
+fn an_asynchronous_store_counts_as_a_store_to_shared_memory() {
+    // Words of a column, and vectors side by side.
+    let body = "mov.u32 %r1, %tid.x; mov.u32 %r2, tile; mov.u32 %r3, full; setp.eq.u32 %p1, %r1, 0;
+        @%p1 mbarrier.init.shared.b64 [full], 1; bar.sync 0;
+        mad.lo.u32 %r4, %r1, 128, %r2; mad.lo.u32 %r5, %r1, 16, %r2; mov.f32 %f1, 0f3f800000;
+        st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%r4], %f1, [%r3];
+        st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%r5], {%f1, %f1, %f1, %f1}, [%r3];";
+    let text = kernel_with_body(&format!("{TILE} .shared .align 8 .b64 full;"), body);
+    let module = load(&text.replace("input1)\n{", "input1) .reqnctapercluster 2\n{"));
+    let mut machine = Machine::with_threads(2);
+    let arguments: Vec<Argument> = (0..3).map(|_| Argument::Pointer(machine.upload(&[0u32; 64]))).collect();
+    let config = LaunchConfig { grid: [2, 1, 1], block: [32, 1, 1], dynamic_shared_bytes: 0 };
+    let mut costs = Costs::new(&module, "test");
+    machine.device.launch_observed(&module, "test", config, &arguments, &mut costs).expect("the kernel should run");
+    let stores = |form: &str| only(&costs, &format!("st.async.{form}")).shared_stores;
+    assert_eq!(stores("shared::cluster.mbarrier::complete_tx::bytes.f32"), traffic(2, 64, 2, 256));
+    assert_eq!(stores("weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"), traffic(2, 8, 8, 1024));
+    assert_eq!(costs.total().shared_copies, Traffic::default());
+}
+
+#[test]
 fn generic_addresses_count_where_they_lead() {
     let costs = costs_of(
         TILE,

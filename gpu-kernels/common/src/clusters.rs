@@ -93,3 +93,29 @@ pub unsafe fn arrive_at(barrier: u32) {
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = barrier;
 }
+
+/// Stores four numbers in the shared memory of any block of the cluster, by their [address there](address_in). The
+/// [barrier](crate::barriers) at an address in the same block's counts the 16 bytes when they have come: `st.async` (PTX ISA, "Data
+/// Movement and Conversion Instructions: st.async").
+///
+/// The thread goes on at once. Whoever waits for the barrier's phase, which must [expect](crate::barriers::arrive_and_expect) the
+/// bytes, finds the numbers there. Threads may read them then; products and copies, which read by another way, need a fence after
+/// the wait.
+///
+/// It takes PTX 8.1 (a driver of CUDA 12.1); the others here take 8.0.
+///
+/// # Safety
+///
+/// The address is a multiple of 16, and nobody else uses its 16 bytes until the phase is over. There must be a barrier that this
+/// block [knows of](crate::barriers::show_to_copies), in a cluster of several blocks, in a block that stays until the bytes have
+/// come.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn store_and_report(address: u32, [x, y, z, w]: [f32; 4], barrier: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [{}], {{ {}, {}, {}, {} }}, [{}];",
+        in(reg32) address, in(reg32) x, in(reg32) y, in(reg32) z, in(reg32) w, in(reg32) barrier, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (address, x, y, z, w, barrier);
+}

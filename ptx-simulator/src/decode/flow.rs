@@ -83,6 +83,14 @@ pub(super) fn visit(
             row(Read, &mut copy.source.base);
             row(Read, &mut copy.size);
         }
+        Operation::AsyncStore(store) => {
+            row(Read, &mut store.address.base);
+            row(Read, &mut store.mbarrier.base);
+            match store.count {
+                1 => row(Read, &mut store.data),
+                count => lists[list_range(store.data, count)].iter_mut().for_each(|data| row(Read, data)),
+            }
+        }
         Operation::BulkCopy(copy) => {
             row(Read, &mut copy.shared.base);
             row(Read, &mut copy.global.base);

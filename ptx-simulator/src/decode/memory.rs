@@ -294,8 +294,51 @@ impl<'a> Builder<'a, '_> {
     }
 
     pub fn store(&mut self, text: &'a Text<'a>, guard: Guard) -> Result<()> {
+        if let Some(("async", words)) = text.modifiers.split_first().map(|(first, words)| (*first, words)) {
+            return self.async_store(text, guard, words);
+        }
         let access = self.access(text, false)?;
         self.emit(Operation::Store(access), guard);
+        Ok(())
+    }
+
+    /// `st.async` with what follows it.
+    fn async_store(&mut self, text: &'a Text<'a>, guard: Guard, words: &[&'a str]) -> Result<()> {
+        const COMPLETES: &str = "mbarrier::complete_tx::bytes";
+        if !self.program.clustered {
+            return Err(refuse(text, "asynchronous stores need a cluster of several blocks (`.reqnctapercluster`)"));
+        }
+        let (mut reach, mut completes, mut vector, mut ty) = (Target::Generic, false, 1, None);
+        for word in words {
+            match *word {
+                "weak" => {}
+                "shared::cluster" => reach = Target::Cluster,
+                COMPLETES => completes = true,
+                "v2" => vector = 2,
+                "v4" => vector = 4,
+                "b32" | "u32" | "s32" | "f32" | "b64" | "u64" | "s64" | "f64" if ty.is_none() => {
+                    ty = Type::from_modifier(word);
+                }
+                word => return Err(refuse(text, format!("`.{word}` is not known for this instruction"))),
+            }
+        }
+        if !completes {
+            return Err(refuse(text, format!("it needs `.{COMPLETES}`")));
+        }
+        let Some(ty) = ty else { return Err(refuse(text, "it needs a type of 32 or 64 bits")) };
+        let bytes = (ty.bits() / 8) as u8;
+        if bytes * vector > 16 {
+            return Err(refuse(text, "more than 16 bytes in one asynchronous store"));
+        }
+        let operands = self.operands(text, 3..=3)?;
+        let mbarrier = self.short_address(text, &operands[2], reach)?;
+        // The array that is named last counts as the one that is stored to; it isn't the mbarrier's.
+        self.direct.remove(&(self.program.code.len() as u32));
+        let address = self.short_address(text, &operands[0], reach)?;
+        let (wide, data) = self.data(text, &operands[1], ty, vector, false)?;
+        let generic = reach == Target::Generic;
+        let store = AsyncStore { address, mbarrier, generic, bytes, count: vector, wide, data };
+        self.emit(Operation::AsyncStore(store), guard);
         Ok(())
     }
 

@@ -79,6 +79,9 @@ pub(super) fn trace_origins(
         if let Operation::BulkCopy(copy) = instruction.operation {
             base = copy.shared.base;
         }
+        if let Operation::AsyncStore(store) = instruction.operation {
+            base = store.address.base;
+        }
         let computes = matches!(
             instruction.operation,
             Operation::Alu { .. }

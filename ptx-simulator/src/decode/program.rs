@@ -375,6 +375,24 @@ pub struct AsyncCopy {
     pub kind: SourceSize,
 }
 
+/// `st.async`: a store to shared memory of the cluster that happens later, and whose bytes an mbarrier counts.
+#[derive(Clone, Copy, Debug)]
+pub struct AsyncStore {
+    pub address: ShortAddress,
+    /// In the same block's shared memory.
+    pub mbarrier: ShortAddress,
+    /// Both addresses are generic.
+    pub generic: bool,
+    /// Bytes of one element: 4 or 8.
+    pub bytes: u8,
+    /// Elements: 1, 2 or 4.
+    pub count: u8,
+    /// Whether the data registers have 64 bits.
+    pub wide: bool,
+    /// As [`Access::data`].
+    pub data: u32,
+}
+
 /// Which way a bulk copy goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkDirection {
@@ -656,6 +674,7 @@ pub enum Operation {
         open: u32,
     },
     BulkCopy(BulkCopy),
+    AsyncStore(AsyncStore),
     /// Makes a bulk group of the thread's bulk stores that are in none.
     CommitStores,
     /// Waits until at most `open` of the thread's bulk groups aren't done, or haven't read their sources.

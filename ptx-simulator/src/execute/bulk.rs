@@ -21,6 +21,7 @@
 use std::collections::HashMap;
 
 use super::access::{lane_addresses, lanes};
+use super::async_stores::AsyncStores;
 use super::coordination::Coordination;
 use super::fault::Fault;
 use super::run::{Executor, Result, read_row};
@@ -37,10 +38,10 @@ const CHUNK: u32 = 16;
 /// What the address of a box in shared memory must be a multiple of.
 const BOX_ALIGNMENT: u64 = 128;
 
-/// The bulk copies of a cluster that aren't done.
+/// The bulk copies of a cluster that aren't done, and what else mbarriers count the bytes of.
 #[derive(Default)]
 pub(super) struct BulkCopies {
-    /// In the order of their instructions.
+    /// With asynchronous stores of threads, in the order of their instructions.
     loads: Vec<Load>,
     stores: Vec<Store>,
     /// Bulk groups that each thread has committed; none where there is no entry.
@@ -48,9 +49,15 @@ pub(super) struct BulkCopies {
 }
 
 struct Load {
-    transfer: Transfer,
+    what: Arriving,
     /// Address in the cluster of the mbarrier that counts the bytes.
     mbarrier: u64,
+}
+
+/// What an mbarrier waits for.
+enum Arriving {
+    Copy(Transfer),
+    Stores(Box<AsyncStores>),
 }
 
 struct Store {
@@ -120,6 +127,11 @@ impl BulkCopies {
         for lane in lanes(mask) {
             *self.committed.entry(warp * 32 + lane as u32).or_default() += 1;
         }
+    }
+
+    /// Adds stores of threads whose bytes an mbarrier counts.
+    pub fn expect_stores(&mut self, stores: AsyncStores, mbarrier: u64) {
+        self.loads.push(Load { what: Arriving::Stores(Box::new(stores)), mbarrier });
     }
 
     pub fn has_stores(&self) -> bool {
@@ -349,7 +361,7 @@ impl<W: Watch> Executor<'_, W> {
             let mut transfer = Transfer { shared: place, again: shared != *first, ..once.clone() };
             self.begin(warp, &mut transfer);
             self.tell(warp.number, lane, pc, mbarrier, MbarrierEvent::ArrivesAfterCopies);
-            coordination.bulk.loads.push(Load { transfer, mbarrier });
+            coordination.bulk.loads.push(Load { what: Arriving::Copy(transfer), mbarrier });
         }
         coordination.events += 1;
         Ok(())
@@ -514,24 +526,41 @@ impl<W: Watch> Executor<'_, W> {
         while coordination.mbarriers[state].phase() == phase {
             let next = coordination.bulk.loads.iter().position(|load| load.mbarrier == mbarrier);
             let Some(next) = next else { return Ok(()) };
-            let Load { transfer, .. } = coordination.bulk.loads.remove(next);
-            // SAFETY: the copy was checked for the cluster's shared memory, which this worker alone uses.
-            unsafe { transfer.land(self.shared_base(transfer.shared.into())) };
-            let (warp, lane, pc) = (transfer.warp, transfer.lane as usize, transfer.instruction);
-            if W::ACTIVE {
-                let place = self.place_of(warp, pc);
-                tell(self.watch.observer(), &transfer, |observer, event| observer.bulk_copy_completes(place, event));
+            let loads = &mut coordination.bulk.loads;
+            let (done, (warp, lane, pc, bytes)) = match &mut loads[next].what {
+                Arriving::Copy(transfer) => (true, self.land_load(transfer)),
+                Arriving::Stores(stores) => {
+                    let landed = self.land_store(stores);
+                    (stores.lanes == 0, landed)
+                }
+            };
+            if done {
+                loads.remove(next);
             }
             self.tell(warp, lane, pc, mbarrier, MbarrierEvent::CopiesArrive);
-            self.complete_bytes(warp, lane, pc, state, transfer.bytes.into(), coordination)?;
+            self.complete_bytes(warp, lane, pc, state, bytes.into(), coordination)?;
         }
         Ok(())
     }
 
+    /// Lets a load happen; gives warp, lane, instruction and bytes.
+    fn land_load(&mut self, transfer: &Transfer) -> (u32, usize, u32, u32) {
+        // SAFETY: the copy was checked for the cluster's shared memory, which this worker alone uses.
+        unsafe { transfer.land(self.shared_base(transfer.shared.into())) };
+        if W::ACTIVE {
+            let place = self.place_of(transfer.warp, transfer.instruction);
+            tell(self.watch.observer(), transfer, |observer, event| observer.bulk_copy_completes(place, event));
+        }
+        (transfer.warp, transfer.lane as usize, transfer.instruction, transfer.bytes)
+    }
+
     /// Forgets loads that nobody waited for before the block's end.
     pub fn abandon_loads(&mut self, coordination: &mut Coordination) {
-        for Load { transfer, .. } in std::mem::take(&mut coordination.bulk.loads) {
-            self.abandon_transfer(&transfer);
+        for Load { what, .. } in std::mem::take(&mut coordination.bulk.loads) {
+            match what {
+                Arriving::Copy(transfer) => self.abandon_transfer(&transfer),
+                Arriving::Stores(stores) => self.abandon_stores(&stores),
+            }
         }
     }
 

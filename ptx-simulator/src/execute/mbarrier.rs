@@ -425,7 +425,7 @@ impl<W: Watch> Executor<'_, W> {
     }
 
     #[cold]
-    fn misuse(&self, warp: &Warp, pc: u32, lane: usize, address: u64, problem: MbarrierProblem) -> Box<Fault> {
+    pub fn misuse(&self, warp: &Warp, pc: u32, lane: usize, address: u64, problem: MbarrierProblem) -> Box<Fault> {
         let kind = LaunchErrorKind::Mbarrier { mbarrier: self.name_of(address), problem };
         self.fault_of_lane(warp, lane as u32, pc, kind)
     }

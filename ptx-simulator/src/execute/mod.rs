@@ -2,6 +2,7 @@
 //! cluster runs the warps of its blocks from barrier to barrier, a warp runs groups of lanes that are at the same place.
 
 mod access;
+mod async_stores;
 mod atomic;
 mod bulk;
 mod cluster;

@@ -682,6 +682,10 @@ impl<'a, W: Watch> Executor<'a, W> {
                     self.bulk_copy(warp, pc, copy, active, coordination)?;
                     pc += 1;
                 }
+                Operation::AsyncStore(store) => {
+                    self.async_store(warp, pc, store, active, coordination)?;
+                    pc += 1;
+                }
                 Operation::CommitStores => {
                     coordination.bulk.commit(warp.number, active);
                     pc += 1;

@@ -373,6 +373,19 @@ pub trait Observer {
     /// A bulk copy that began at `place` was still under way when its thread exited, or when the block ended.
     fn bulk_copy_abandoned(&mut self, _place: Place, _copy: BulkCopy<'_>) {}
 
+    /// The lanes of a warp begin asynchronous stores to shared memory of the cluster. They happen later. Unless it's
+    /// overridden, they're shown as a store.
+    fn async_stores_begin(&mut self, place: Place, stores: Access<'_>) {
+        self.access(place, stores);
+    }
+
+    /// An asynchronous store that began at `place` is done, as the mbarrier that counts its bytes is being asked; the
+    /// mbarrier learns of it next. What is stored isn't shown again.
+    fn async_stores_complete(&mut self, _place: Place, _stores: Access<'_>) {}
+
+    /// Asynchronous stores that began at `place` were still under way when their cluster ended.
+    fn async_stores_abandoned(&mut self, _place: Place, _stores: Access<'_>) {}
+
     /// Something happens to the mbarrier at an address in shared memory, by one lane of a warp.
     fn mbarrier(&mut self, _place: Place, _lane: u32, _address: u64, _event: MbarrierEvent) {}
 

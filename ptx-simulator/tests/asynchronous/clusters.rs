@@ -318,3 +318,145 @@ fn forms_that_mean_nothing_are_refused() {
         assert!(error.to_string().contains(message), "{body}: {error}");
     }
 }
+
+/// Each thread sends the other block a value of so many bytes, in words at `%r14` there, which its mbarrier counts. With what
+/// comes before and after; `%r12` is the other block's mbarrier. Then all give the thread's words of what has come to `own`.
+fn exchange(store: &str, bytes: u32, expect: &str, after: &str) -> String {
+    let mut body = format!(
+        "st.shared.v4.u32 [%r3], {{7, 7, 7, 7}}; mad.lo.u32 %r8, %r1, 16, %r3; st.shared.v4.u32 [%r8], {{7, 7, 7, 7}};
+        {MAKE} {expect}
+        xor.b32 %r10, %r2, 1; mapa.shared::cluster.u32 %r11, %r3, %r10;
+        mov.u32 %r12, full; mapa.shared::cluster.u32 %r12, %r12, %r10; mad.lo.u32 %r14, %r1, {bytes}, %r11;
+        mul.lo.u32 %r13, %r7, 100; mov.u32 %r15, %r13; add.u32 %r16, %r13, 1; add.u32 %r17, %r13, 2; add.u32 %r18, %r13, 3;
+        mov.b64 %rd2, {{%r15, %r16}}; mov.b64 %rd3, {{%r17, %r18}};
+        {store}
+        // What the registers hold now doesn't count any more.
+        mov.u32 %r15, 9; mov.u32 %r16, 9; mov.u32 %r17, 9; mov.u32 %r18, 9; mov.u64 %rd2, 9; mov.u64 %rd3, 9;
+        {after}
+        mad.lo.u32 %r19, %r1, {bytes}, %r3;"
+    );
+    for word in (0..bytes).step_by(4) {
+        body += &format!("ld.shared.u32 %r20, [%r19+{word}]; st.global.u32 [%mine+{}], %r20;", 64 * word);
+    }
+    body + SYNC
+}
+
+/// What each thread reads in two blocks, word by word, if the word of a thread there is `word`.
+fn received(bytes: u32, word: impl Fn(u32, u32) -> u32) -> Vec<u32> {
+    let words = (0..bytes / 4).flat_map(|at| (0..64).map(move |thread| (thread, at)));
+    words.map(|(thread, at)| word(thread, at)).collect()
+}
+
+fn expect(bytes: u32) -> String {
+    format!("@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {bytes};")
+}
+
+const STORE: &str = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes";
+
+#[test]
+fn asynchronous_stores_bring_their_values_to_another_block() {
+    for (form, bytes) in [
+        ("b32 [%r14], %r15, [%r12];", 4),
+        ("v2.u32 [%r14], {%r15, %r16}, [%r12];", 8),
+        ("s64 [%r14], %rd2, [%r12];", 8),
+        ("v4.b32 [%r14], {%r15, %r16, %r17, %r18}, [%r12];", 16),
+        ("v2.b64 [%r14], {%rd2, %rd3}, [%r12];", 16),
+    ] {
+        let store = format!("{STORE}.{form}");
+        let words = run("2", &exchange(&store, bytes, &expect(32 * bytes), WAIT), 2, 64 * bytes as usize / 4);
+        assert_eq!(words, received(bytes, |thread, at| (thread ^ 32) * 100 + at), "{form}");
+    }
+    // Numbers, and addresses that are generic.
+    let store = format!("{STORE}.v4.f32 [%r14], {{1.0, 2.0, 0f40400000, 4.0}}, [%r12];");
+    let words = run("2", &exchange(&store, 16, &expect(512), WAIT), 2, 256);
+    assert_eq!(words, received(16, |_, at| (at as f32 + 1.0).to_bits()));
+    let generic =
+        "cvt.u64.u32 %rd4, %r14; cvta.shared.u64 %rd4, %rd4; cvt.u64.u32 %rd5, %r12; cvta.shared.u64 %rd5, %rd5;
+        st.async.mbarrier::complete_tx::bytes.u32 [%rd4], %r15, [%rd5];";
+    let words = run("2", &exchange(generic, 4, &expect(128), WAIT), 2, 64);
+    assert_eq!(words, received(4, |thread, _| (thread ^ 32) * 100));
+}
+
+#[test]
+fn asynchronous_stores_come_when_their_phase_is_waited_for_and_not_before() {
+    let store = format!("{STORE}.u32 [%r14], %r15, [%r12];");
+    let run = |expect: &str, after: &str| run("2", &exchange(&store, 4, expect, after), 2, 64);
+    let old = received(4, |_, _| 7);
+    assert_eq!(run(&expect(128), ""), old);
+    // The cluster's barrier isn't what they're waited for at.
+    assert_eq!(run(&expect(128), SYNC), old);
+    // A phase that expects no bytes is complete without them, and one that expects half of them with half.
+    assert_eq!(run("@%p1 mbarrier.arrive.shared::cta.b64 _, [full];", WAIT), old);
+    let half = received(4, |thread, _| if thread % 32 < 16 { (thread ^ 32) * 100 } else { 7 });
+    assert_eq!(run(&expect(64), WAIT), half);
+    // The others are in time for the next one.
+    let next = format!("{WAIT} {} mov.u32 %r9, 1; {}", expect(64), WAIT.replace("spin", "again"));
+    assert_eq!(run(&expect(64), &next), received(4, |thread, _| (thread ^ 32) * 100));
+}
+
+#[test]
+fn an_mbarrier_gets_the_bytes_of_asynchronous_stores_that_it_expects() {
+    let store = format!("{STORE}.u32 [%r14], %r15, [%r12];");
+    let error = |bytes: u32| error_of("2", &exchange(&store, 4, &expect(bytes), WAIT), 2);
+    let text = error(160).to_string();
+    assert!(text.contains("32 expected bytes of its phase 0 are missing"), "{text}");
+    let problem = MbarrierProblem::TooManyBytes { lacking: 2, bytes: 4 };
+    assert!(matches!(error(66).kind, LaunchErrorKind::Mbarrier { problem: found, .. } if found == problem));
+}
+
+#[test]
+fn asynchronous_stores_need_their_mbarrier_beside_them_and_addresses_that_are_there() {
+    let kind = |form: &str| {
+        let store = format!("{STORE}.{form}");
+        error_of("2", &exchange(&store, 16, &expect(512), WAIT), 2)
+    };
+    let elsewhere = kind("u32 [%r14], %r15, [full];");
+    assert!(
+        matches!(elsewhere.kind, LaunchErrorKind::Mbarrier { problem: MbarrierProblem::Elsewhere, .. }),
+        "{elsewhere}"
+    );
+    assert!(elsewhere.to_string().contains("`full` of block (1, 0, 0) is in another block's"), "{elsewhere}");
+    let space = MemorySpace::Shared;
+    let misaligned = kind("v4.f32 [%r14+8], {1.0, 1.0, 1.0, 1.0}, [%r12];");
+    let LaunchErrorKind::Misaligned { space: found, address, bytes: 16, .. } = misaligned.kind else {
+        panic!("{misaligned}")
+    };
+    // The block of rank 1 comes to it first.
+    assert_eq!((found, address), (space, 8));
+    let misaligned = kind("u32 [%r14], %r15, [%r12-4];");
+    assert!(matches!(misaligned.kind, LaunchErrorKind::Misaligned { bytes: 8, .. }), "{misaligned}");
+    let outside = kind("u64 [%r14+1032], %rd2, [%r12];");
+    assert!(matches!(outside.kind, LaunchErrorKind::OutOfBounds { bytes: 8, .. }), "{outside}");
+    let none = kind("u32 [%r14], %r15, [%r11+512];");
+    assert!(matches!(none.kind, LaunchErrorKind::Mbarrier { problem: MbarrierProblem::NotInitialised, .. }), "{none}");
+    let gone = format!(
+        "{MAKE} setp.eq.u32 %p2, %r2, 0; @%p2 ret; mov.u32 %r10, full; mapa.shared::cluster.u32 %r10, %r10, %r9;
+        mapa.shared::cluster.u32 %r11, %r4, %r9; bar.sync 0; {STORE}.u32 [%r11], %r1, [%r10];"
+    );
+    assert!(matches!(error_of("2", &gone, 2).kind, LaunchErrorKind::BlockExited { .. }));
+}
+
+#[test]
+fn asynchronous_stores_of_other_forms_are_refused() {
+    for (cluster, body, message) in [
+        ("2", "st.async.weak.shared::cluster.u32 [%r4], %r1, [full];", "it needs `.mbarrier::complete_tx::bytes`"),
+        (
+            "2",
+            "st.async.shared::cta.mbarrier::complete_tx::bytes.u32 [%r4], %r1, [full];",
+            "`.shared::cta` is not known",
+        ),
+        ("2", "st.async.shared::cluster.mbarrier::complete_tx::bytes.b16 [%r4], %h1, [full];", "`.b16` is not known"),
+        ("2", "st.async.shared::cluster.mbarrier::complete_tx::bytes [%r4], %r1, [full];", "a type of 32 or 64 bits"),
+        (
+            "2",
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 [%r4], {%rd1, %rd1, %rd1, %rd1}, [full];",
+            "more than 16 bytes",
+        ),
+        ("2", "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r4], %r1;", "takes 3 operands"),
+        ("2", "st.async.release.gpu.global.u32 [%out], %r1;", "`.release` is not known"),
+        ("1", "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r4], %r1, [full];", "a cluster of several"),
+    ] {
+        let error = Module::parse(&kernel(cluster, body)).expect_err(body);
+        assert!(error.to_string().contains(message), "{body}: {error}");
+    }
+}

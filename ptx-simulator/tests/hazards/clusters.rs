@@ -1,6 +1,7 @@
 //! Blocks of a cluster race in each other's shared memory, must know of each other's mbarriers, and must stay for each other.
 
 use crate::{Check, check_in};
+use ptx_simulator::observe::hazards::{Agent, FindingKind};
 
 const THREADS: u32 = 32;
 
@@ -190,4 +191,110 @@ fn findings_name_the_blocks_and_threads_of_clusters_of_any_shape() {
     assert_eq!((touched.owner, touched.address, touched.array.as_deref()), (Some([0, 0, 0]), 160, Some("tile")));
     // One word in each of two clusters, and in the run in reverse as often.
     assert_eq!(finding.count, 2);
+}
+
+const ASYNC_STORE: &str = "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r22], %r0, [%r24];";
+const ASYNC_WAIT: &str = "spin: mbarrier.try_wait.parity.shared.b64 %p3, [other], %r23; @!%p3 bra spin;";
+
+/// Each thread stores to its word in the other block, whose mbarrier counts the bytes.
+fn stores(barrier: &str, expect: &str, wait: &str, then: &str) -> Check {
+    check(&format!(
+        "9| st.shared.u32 [%r4], 7;
+        10| @%p1 mbarrier.init.shared.b64 [other], 1;
+        {barrier}
+        mov.u32 %r24, other; mapa.shared::cluster.u32 %r24, %r24, %r21;
+        11| {expect}
+        12| {ASYNC_STORE}
+        13| {wait}
+        14| {then}
+        15| {SYNC}"
+    ))
+}
+
+const EXPECT: &str = "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [other], 128;";
+const READ: &str = "ld.shared.u32 %r10, [%r4]; st.global.u32 [%rd3], %r10;";
+
+#[test]
+fn an_asynchronous_store_is_waited_for_at_its_mbarrier() {
+    let clean = stores(SYNC, EXPECT, ASYNC_WAIT, READ);
+    clean.is_clean();
+    assert_eq!(clean.memory[..64], std::array::from_fn::<u32, 64, _>(|thread| thread as u32 % 32));
+
+    for wait in ["", "bar.sync 0;", SYNC, &ASYNC_WAIT.replace("%r23", "1")] {
+        let missing = stores(SYNC, EXPECT, wait, READ);
+        missing.finds(&[("ReadAfterWrite", 12, 14), ("CopyNeverAwaited", 12, 0)]);
+        assert_eq!(missing.memory[..64], [7; 64]);
+        let race = missing.findings.iter().find(|finding| finding.kind == FindingKind::ReadAfterWrite).unwrap();
+        assert_eq!(race.first.agent, Agent::AsyncStore);
+        assert_eq!(race.second.as_ref().unwrap().agent, Agent::Thread);
+        assert_eq!(race.touched.as_ref().unwrap().array.as_deref(), Some("tile"));
+    }
+    // A phase that expects none of the bytes, and one that expects half of them.
+    let early = stores(SYNC, "@%p1 mbarrier.arrive.shared.b64 _, [other];", ASYNC_WAIT, READ);
+    early.finds(&[("ReadAfterWrite", 12, 14), ("CopyNeverAwaited", 12, 0)]);
+    let half = stores(SYNC, &EXPECT.replace("128", "64"), ASYNC_WAIT, READ);
+    half.finds(&[("ReadAfterWrite", 12, 14), ("CopyNeverAwaited", 12, 0)]);
+    // Sixteen threads of each of four blocks.
+    assert!(half.findings.iter().all(|finding| finding.count == 64), "{:#?}", half.findings);
+    stores(SYNC, &EXPECT.replace("128", "132"), ASYNC_WAIT, READ).finds(&[("MbarrierDeadlock", 13, 0)]);
+    // Some wait, and tell nobody.
+    let some = stores(
+        SYNC,
+        EXPECT,
+        &format!("@%p1 bra over; bar.warp.sync 0xfffffffe; bra last; over: {ASYNC_WAIT} last:"),
+        READ,
+    );
+    some.has("ReadAfterWrite", 12, 14);
+}
+
+#[test]
+fn what_an_asynchronous_store_goes_to_is_nobody_elses_until_it_is_there() {
+    let overwrite = "st.shared.u32 [%r4], %r2;";
+    stores(SYNC, EXPECT, ASYNC_WAIT, overwrite).is_clean();
+    stores(SYNC, EXPECT, "", overwrite).finds(&[("WriteAfterWrite", 12, 14), ("CopyNeverAwaited", 12, 0)]);
+    // What was written before must be known to the storing thread. (The mbarrier is, by whoever arrives.)
+    let unknown = stores("barrier.cluster.arrive.relaxed; barrier.cluster.wait;", EXPECT, ASYNC_WAIT, READ);
+    unknown.has("WriteAfterWrite", 9, 12);
+    unknown.has("MbarrierNotShown", 10, 12);
+}
+
+#[test]
+fn asynchronous_stores_go_the_way_of_ordinary_ones_and_not_of_bulk_copies() {
+    // The mbarrier needs no fence of its own, and a bulk store of what has come needs one between the proxies.
+    let copied = |fence: &str| {
+        stores(
+            SYNC,
+            EXPECT,
+            &format!("{ASYNC_WAIT} {fence}"),
+            "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd3], [tile], 128;
+            @%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0;",
+        )
+    };
+    copied("fence.proxy.async;").is_clean();
+    copied("").finds(&[("MissingProxyFence", 12, 14)]);
+}
+
+/// Three rounds through one word of each thread, with what a thread waits for before it stores.
+fn rounds(free: &str) -> Check {
+    check(&format!(
+        "10| @%p1 mbarrier.init.shared.b64 [other], 1; @%p1 mbarrier.init.shared.b64 [other+8], 32;
+        {SYNC}
+        mov.u32 %r24, other; mapa.shared::cluster.u32 %r24, %r24, %r21; mov.u32 %r25, 0;
+        again: and.b32 %r29, %r25, 1; setp.eq.u32 %p6, %r25, 0; @%p6 bra begin;
+        13| {free}
+        begin:
+        14| {EXPECT}
+        15| {ASYNC_STORE}
+        16| spin: mbarrier.try_wait.parity.shared.b64 %p3, [other], %r29; @!%p3 bra spin;
+        17| ld.shared.u32 %r10, [%r4];
+        18| mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r24+8];
+        add.u32 %r25, %r25, 1; setp.lt.u32 %p5, %r25, 3; @%p5 bra again;
+        20| {SYNC}"
+    ))
+}
+
+#[test]
+fn asynchronous_stores_of_a_next_round_wait_for_the_readers_of_the_last() {
+    rounds(FREE).is_clean();
+    rounds("").has("WriteAfterRead", 17, 15);
 }

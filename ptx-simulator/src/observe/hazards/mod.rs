@@ -35,6 +35,11 @@
 //! an mbarrier's initialisation (`fence.mbarrier_init`) for what happens in one block, and fences before a bulk load over what
 //! threads wrote.
 //!
+//! An asynchronous store (`st.async`) is under way like a bulk load, and goes the way of ordinary stores: threads that have waited
+//! for its mbarrier's phase need no fence to read it, and the async proxy needs one after such a wait. What isn't looked at: that a
+//! fence of the storing thread, which may come before the bytes do, is none for them; and that whoever sees the phase complete
+//! needn't know what the storing thread did before. Bulk loads count as telling that, too.
+//!
 //! The blocks of a cluster are one block to all of this: their threads race in each other's shared memory as threads of one
 //! block do, and the cluster's barrier and mbarriers order them. Two mistakes are theirs alone. Whoever uses an mbarrier of
 //! another block has to know that it's initialised: its initialiser must come to the cluster's barrier afterwards, past a
@@ -69,7 +74,7 @@ use std::collections::HashMap;
 
 use super::{
     Access, AsyncCopy, BulkCopy, BulkDirection, CLUSTER_BLOCK_BYTES, GlobalRange, MbarrierEvent, Observer, Place,
-    WarpgroupProduct,
+    SourceSize, WarpgroupProduct,
 };
 use crate::decode::Module;
 use crate::decode::program::Scope;
@@ -97,7 +102,8 @@ pub enum FindingKind {
     Uninitialised,
     /// An access past the end of an array in shared memory, in another array or in the padding between two.
     OutsideArray,
-    /// An asynchronous copy under way when its thread exits: nobody has waited for it.
+    /// An asynchronous copy under way when its thread exits, or an asynchronous store when its cluster ends: nobody has waited
+    /// for it.
     CopyNeverAwaited,
     /// A bulk copy or a product of a warpgroup reads what a thread wrote, and no fence between the proxies
     /// (`fence.proxy.async`) makes it see that.
@@ -142,8 +148,8 @@ impl Incident {
     }
 }
 
-/// How far an asynchronous copy, or a product of a warpgroup, is when something else touches its bytes. A bulk load is
-/// under way until somebody asks the mbarrier that counts its bytes.
+/// How far an asynchronous copy or store, or a product of a warpgroup, is when something else touches its bytes. A bulk load
+/// or a store is under way until somebody asks the mbarrier that counts its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(tag = "state", rename_all = "kebab-case"))]
@@ -827,6 +833,21 @@ fn copy_keys(instruction: u32) -> [Key; 2] {
     [key, Key { reads: false, writes: true, ..key }]
 }
 
+/// Asynchronous stores as copies that read nothing: these write by the same way, and later, too.
+fn as_copies<'a>(stores: &Access<'a>) -> AsyncCopy<'a> {
+    let Access { lanes, addresses, bytes, .. } = *stores;
+    AsyncCopy {
+        lanes,
+        sources: addresses,
+        source_bytes: &[0; 32],
+        readable: 0,
+        destinations: addresses,
+        bytes,
+        bypasses_l1: false,
+        size: SourceSize::Whole,
+    }
+}
+
 /// How the accesses of a bulk copy on one side are kept.
 fn bulk_key(instruction: u32, direction: BulkDirection, space: MemorySpace) -> Key {
     let writes = (direction == BulkDirection::Load) == (space == MemorySpace::Shared);
@@ -1118,6 +1139,18 @@ impl Observer for Hazards {
                 count: 0,
             });
         }
+    }
+
+    fn async_stores_begin(&mut self, place: Place, stores: Access<'_>) {
+        self.copy_begins(place, as_copies(&stores));
+    }
+
+    fn async_stores_complete(&mut self, place: Place, stores: Access<'_>) {
+        self.copy_completes(place, as_copies(&stores));
+    }
+
+    fn async_stores_abandoned(&mut self, place: Place, stores: Access<'_>) {
+        self.copy_abandoned(place, as_copies(&stores));
     }
 
     fn bulk_copy_begins(&mut self, place: Place, copy: BulkCopy<'_>) {

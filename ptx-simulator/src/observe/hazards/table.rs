@@ -59,6 +59,8 @@ pub enum Agent {
     BulkStore,
     /// A matrix product of the thread's warpgroup (`wgmma`).
     WarpgroupProduct,
+    /// An asynchronous store of the thread to shared memory of the cluster (`st.async`).
+    AsyncStore,
 }
 
 impl Agent {
@@ -172,6 +174,7 @@ impl Table {
             let access = match instruction.operation {
                 Operation::Store(_)
                 | Operation::AsyncCopy(_)
+                | Operation::AsyncStore(_)
                 | Operation::BulkCopy(BulkCopy { direction: BulkDirection::Load, .. })
                 | Operation::Matrices(MatrixAccess { stores: true, .. }) => AccessKind::Write,
                 Operation::Atomic(_) => AccessKind::Atomic,
@@ -184,6 +187,7 @@ impl Table {
             };
             let agent = match &instruction.operation {
                 Operation::AsyncCopy(_) => Agent::Copy,
+                Operation::AsyncStore(_) => Agent::AsyncStore,
                 Operation::BulkCopy(BulkCopy { direction: BulkDirection::Load, .. }) => Agent::BulkLoad,
                 Operation::BulkCopy(BulkCopy { direction: BulkDirection::Store, .. }) => Agent::BulkStore,
                 Operation::WarpgroupProduct(_) => Agent::WarpgroupProduct,
@@ -331,6 +335,7 @@ fn only_asks(code: &[Instruction]) -> bool {
                 | Operation::Store(_)
                 | Operation::Atomic(_)
                 | Operation::AsyncCopy(_)
+                | Operation::AsyncStore(_)
                 | Operation::BulkCopy(_)
                 | Operation::Matrices(_)
                 | Operation::WarpgroupProduct(_)
