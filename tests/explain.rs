@@ -422,7 +422,7 @@ fn bad_input_is_named_and_leaves_no_file() {
 #[test]
 fn a_kernel_of_bf16_is_under_the_roof_of_tensor_cores_and_its_factors_have_2_bytes() {
     // One tile of C, in two steps along K.
-    let [m, n, k] = [128, 128, 64];
+    let [m, n, k] = [128, 256, 64];
     let report = report("tensor_cores", [m, n, k]);
     let products = (m * n * k / 2048) as u64;
     assert_eq!((report.total.warp_mma, report.total.mma_multiply_adds), (products, (m * n * k) as u64));
@@ -435,7 +435,7 @@ fn a_kernel_of_bf16_is_under_the_roof_of_tensor_cores_and_its_factors_have_2_byt
     assert!(!report.notes.iter().any(|note| note.contains("Fewer")), "{:?}", report.notes);
     let text = report.table();
     for said in
-        ["A and B of bf16, C of f32", "989.5 TFLOP/s in bf16 on tensor cores", "512 of them mma", "mma: the products"]
+        ["A and B of bf16, C of f32", "989.5 TFLOP/s in bf16 on tensor cores", "1024 of them mma", "mma: the products"]
     {
         assert!(text.contains(said), "{said} is missing in\n{text}");
     }
@@ -445,7 +445,7 @@ fn a_kernel_of_bf16_is_under_the_roof_of_tensor_cores_and_its_factors_have_2_byt
     assert_eq!((line.executions, line.counts.warp_mma), (products, products));
     assert!(report.picture().unwrap().contains("TFLOP/s, bf16"));
     let chinese = ExplainReport::new(explained("tensor_cores", [m, n, k]), Language::Zh).table();
-    assert!(chinese.contains("张量核心 bf16 峰值 989.5 TFLOP/s") && chinese.contains("其中 mma 512 条"), "{chinese}");
+    assert!(chinese.contains("张量核心 bf16 峰值 989.5 TFLOP/s") && chinese.contains("其中 mma 1024 条"), "{chinese}");
 }
 
 #[test]

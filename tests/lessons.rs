@@ -202,11 +202,22 @@ fn tiles_are_stored_without_conflicts_transposed_or_not() {
 
 #[test]
 fn tensor_cores_do_2048_multiply_adds_an_instruction_with_8_loads_for_32_and_no_pass_in_vain() {
-    let costs = costs(&tensor_cores::KERNEL);
-    assert_eq!(costs.mma_multiply_adds, (SIZE * SIZE * SIZE) as u64);
-    assert_eq!((costs.warp_mma, costs.warp_fma), ((SIZE * SIZE * SIZE / 2048) as u64, 0));
-    assert_eq!(costs.shared_loads.requests * 32, costs.warp_mma * 8);
+    // A tile, in two steps.
+    let [m, n, k] = [tensor_cores::TILE_M, tensor_cores::TILE_N, 2 * tensor_cores::DEPTH];
+    let costs = costs_of_sizes(&tensor_cores::KERNEL, [m, n, k]);
+    assert_eq!(costs.mma_multiply_adds, (m * n * k) as u64);
+    assert_eq!((costs.warp_mma, costs.warp_fma), ((m * n * k / 2048) as u64, 0));
+    // Each warp loads a part ahead, and once more behind the end.
+    let ahead = 8 * tensor_cores::THREADS as u64 / 32;
+    assert_eq!((costs.shared_loads.requests - ahead) * 32, costs.warp_mma * 8);
     assert_eq!(costs.shared_loads.units, costs.shared_loads.ideal);
+}
+
+#[test]
+fn four_stages_of_tensor_cores_take_98_304_bytes_which_every_gpu_from_8_0_on_has() {
+    assert_eq!(tensor_cores::KERNEL.shared_bytes_per_block(), 98_304);
+    // Those of 8.6, 8.9 and 12.0 have the least.
+    assert!(tensor_cores::KERNEL.shared_bytes_per_block() <= 99 * 1024);
 }
 
 #[test]
