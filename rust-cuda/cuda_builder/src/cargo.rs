@@ -51,12 +51,12 @@ pub fn build(job: &Job) -> Result<Built, CudaBuilderError> {
     std::fs::create_dir_all(job.target_folder).at(job.target_folder)?;
     let report = run(job)?;
     let folder = job.target_folder.join(TARGET).join(PROFILE).join("deps");
-    let Some(name) = &report.name else { return Err(CudaBuilderError::NoPtx(folder)) };
+    let Some(name) = report.name.clone() else { return Err(CudaBuilderError::NoPtx(folder)) };
     let assembly = folder.join(format!("{name}.s"));
     // Cargo takes a crate for built if what a linker would have made is there, and there is no linker. So something stands in for that; and beside it
     // stands whose assembly this is, for others may have built a crate of this name in this folder since.
     let (linked, owner) = (folder.join(format!("{name}.ptx")), folder.join(format!("{name}.owner")));
-    let own = format!("{:?} {:?}", job.crate_root, command(job));
+    let own = described(&command(job));
     let is_own = assembly.is_file() && std::fs::read_to_string(&owner).is_ok_and(|owner| owner == own);
     let report = if report.is_fresh && !is_own {
         std::fs::remove_file(&linked).at(&linked)?;
@@ -72,9 +72,8 @@ pub fn build(job: &Job) -> Result<Built, CudaBuilderError> {
     for warning in &report.warnings {
         build_script::say(warning);
     }
-    let Some(name) = report.name else { return Err(CudaBuilderError::NoPtx(folder)) };
     let intermediate = job.emit.map(|emit| {
-        folder.join(name.clone()).with_extension(match emit {
+        folder.join(&name).with_extension(match emit {
             EmitOption::LlvmIr => "ll",
             EmitOption::Bitcode => "bc",
         })
@@ -96,6 +95,12 @@ fn run(job: &Job) -> Result<Report, CudaBuilderError> {
         return Err(CudaBuilderError::BuildFailed);
     }
     Ok(report)
+}
+
+/// What a command does, whatever variables of the outer build it takes away.
+fn described(command: &Command) -> String {
+    let set: Vec<_> = command.get_envs().filter(|(_, value)| value.is_some()).collect();
+    format!("{:?} {:?} {set:?}", command.get_program(), command.get_args().collect::<Vec<_>>())
 }
 
 fn command(job: &Job) -> Command {
