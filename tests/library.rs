@@ -5,6 +5,7 @@ mod common;
 
 use common::case::{Batch, Case, Place, assert_bits, check, check_in};
 use gpu_kernels::{Precision, general_tiled, launch::ElementType};
+use half::bf16;
 use host::{
     device::{Device, DeviceError, DeviceSelector},
     gemm::{DeviceMatrices, DeviceMatricesMut, DeviceMatrix, Gemm, GemmError, MatrixList, nearest_factor},
@@ -15,6 +16,7 @@ use host::{
 use ndarray::{Array2, ArrayView2, ShapeBuilder, array, s};
 use production_kernels::FAMILIES;
 use proptest::prelude::*;
+use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 
 fn gemms() -> Vec<Gemm> {
     common::devices().into_iter().map(Gemm::new).collect()
@@ -460,6 +462,36 @@ fn tf32_rounds_a_and_b_to_the_nearest_halfway_to_even_wherever_they_lie() {
             product.precision(Precision::Tf32).enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap();
             let result = c.download().unwrap();
             assert_eq!(result, expected, "on {}", device.info().name);
+        }
+    }
+}
+
+#[test]
+fn factors_of_16_bits_whose_lines_are_not_aligned_are_multiplied_as_exactly_as_f32_is() {
+    let (m, n, k) = (70, 75, 1027);
+    let numbers = |count: usize, seed: u64, whole: bool| -> Vec<bf16> {
+        let mut random = ChaCha12Rng::seed_from_u64(seed);
+        let number = |_| if whole { f32::from(random.random_range(-9i8..=9)) } else { random.random_range(-1.0..1.0) };
+        (0..count).map(number).map(bf16::from_f32).collect()
+    };
+    for gemm in gemms() {
+        let device = gemm.device();
+        for whole in [false, true] {
+            let (a, b) = (numbers(m * k, 1, whole), numbers(k * n, 2, whole));
+            let [a_buffer, b_buffer] = [&a, &b].map(|numbers| device.upload(numbers).unwrap());
+            let mut c = device.allocate::<f32>(m * n).unwrap();
+            let product = gemm.product(a_buffer.matrix(m, k).unwrap(), b_buffer.matrix(k, n).unwrap());
+            product.enqueue_into(c.matrix_mut(m, n).unwrap()).unwrap();
+            let exact = |numbers: Vec<bf16>, rows, columns| {
+                Array2::from_shape_vec((rows, columns), numbers).unwrap().mapv(f64::from)
+            };
+            let exact = exact(a, m, k).dot(&exact(b, k, n));
+            let c = Array2::from_shape_vec((m, n), c.download().unwrap()).unwrap().mapv(f64::from);
+            let squares = |values: Array2<f64>| values.mapv(|x| x * x).sum();
+            let error = (squares(c - &exact) / squares(exact)).sqrt();
+            // Long sums of tensor cores, which cut off what doesn't fit, are four times as far off.
+            let most = if whole { 0.0 } else { 2.5 * f64::from(f32::EPSILON) };
+            assert!(error <= most, "{error:e} on {}", device.info().name);
         }
     }
 }

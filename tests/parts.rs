@@ -12,8 +12,9 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Families whose warpgroups share a tile's rows, which scale sums at the end if they can, or take turns along k.
-const FAMILIES: [&str; 5] = ["128x64_fp32-tc", "128x128_fp32-tc", "128x192_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc"];
+/// Families whose warpgroups share a tile's rows, which scale sums at the end if they can, or take turns along k, in one block or in two.
+const FAMILIES: [&str; 6] =
+    ["128x64_fp32-tc", "128x128_fp32-tc", "128x192_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc", "64x64x2_fp32-tc"];
 
 /// C = A B in parts where the device can, whether it pays or not, and the name of the kernel.
 fn product_in_parts(gemm: &Gemm, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) -> (Array2<f32>, &'static str) {

@@ -96,6 +96,10 @@ pub struct TensorCall {
     pub c_is_half: u32,
     /// Of factors in parts, the number of flags that say whether something is suspect.
     pub flags: u32,
+    /// 1 if tensor cores should sum up 64 along k at a time, with kernels that can. Their sums cut off what doesn't fit, and long ones more of it.
+    pub sums_are_short: u32,
+    /// Nothing: it makes the size a multiple of 8 bytes without padding.
+    pub reserved: u32,
 }
 
 impl Call {

@@ -94,6 +94,43 @@ pub unsafe fn arrive_at(barrier: u32) {
     let _ = barrier;
 }
 
+/// The same as [`arrive_at`]; and what this thread has done so far, and what others had done that it knows of, is done for whoever [waits](sleep), in any block of
+/// the cluster: `mbarrier.arrive.release.cluster.shared::cluster`.
+///
+/// # Safety
+///
+/// As for [`arrive_at`].
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn release_at(barrier: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [{}];",
+        in(reg32) barrier, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = barrier;
+}
+
+/// Waits until the phase of that parity of a barrier of this block is complete, as [`sleep`](crate::barriers::sleep) does, for
+/// [arrivals](release_at) and [stores](store_and_report) of other blocks too: `mbarrier.try_wait.parity.acquire.cluster`.
+///
+/// # Safety
+///
+/// As for [`wait`](crate::barriers::wait).
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+#[allow(named_asm_labels)] // The braces make the name local to each copy of the text, which the lint doesn't know.
+pub unsafe fn sleep(barrier: u32, parity: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!(
+        "{{ .reg .pred complete;",
+        "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 complete, [{}], {};",
+        "@!complete bra again; }}",
+        in(reg32) barrier, in(reg32) parity, options(nostack)
+    );
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (barrier, parity);
+}
+
 /// Stores four numbers in the shared memory of any block of the cluster, by their [address there](address_in). The
 /// [barrier](crate::barriers) at an address in the same block's counts the 16 bytes when they have come: `st.async` (PTX ISA, "Data
 /// Movement and Conversion Instructions: st.async").
@@ -101,8 +138,6 @@ pub unsafe fn arrive_at(barrier: u32) {
 /// The thread goes on at once. Whoever waits for the barrier's phase, which must [expect](crate::barriers::arrive_and_expect) the
 /// bytes, finds the numbers there. Threads may read them then; products and copies, which read by another way, need a fence after
 /// the wait.
-///
-/// It takes PTX 8.1 (a driver of CUDA 12.1); the others here take 8.0.
 ///
 /// # Safety
 ///

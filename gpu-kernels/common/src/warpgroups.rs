@@ -83,7 +83,7 @@ pub trait Product {
     /// is said. Until [`wait`](Product::wait), nobody may touch `sums` or write to the matrices.
     unsafe fn step<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, add: u32);
 
-    /// Starts sums = A B, or sums += A B, of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
+    /// Starts sums = A B of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
     /// are the large parts of 32 numbers, the others the small ones. Small by large and large by small of both steps come first, then large
     /// by large: what is cut off of small sums is small. Small by small isn't computed.
     ///
@@ -94,7 +94,6 @@ pub trait Product {
         sums: &mut Self::Sums,
         a: [u64; 2],
         b: [u64; 2],
-        add: u32,
     );
 
     /// As [`step`](Product::step), of factors of tf32 along k, with A from registers: 64 x 32 elements, of which a lane has four for each quarter of
@@ -162,13 +161,13 @@ macro_rules! product {
 
             #[inline(always)]
             unsafe fn two_steps_of_parts<const A_ACROSS: bool, const B_ACROSS: bool>(
-                sums: &mut Self::Sums, a: [u64; 2], b: [u64; 2], add: u32,
+                sums: &mut Self::Sums, a: [u64; 2], b: [u64; 2],
             ) {
                 match (A_ACROSS, B_ACROSS) {
-                    (false, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["2" "4" "6"] $kk, $first $($rest)*),
-                    (false, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["2" "4" "6"] ["128" "256" "384"] $kv, $first $($rest)*),
-                    (true, false) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["2" "4" "6"] $vk, $first $($rest)*),
-                    (true, true) => two_steps_of_parts!(sums, a, b, add, $shape, ["128" "256" "384"] ["128" "256" "384"] $vv, $first $($rest)*),
+                    (false, false) => two_steps_of_parts!(sums, a, b, $shape, ["2" "4" "6"] ["2" "4" "6"] $kk, $first $($rest)*),
+                    (false, true) => two_steps_of_parts!(sums, a, b, $shape, ["2" "4" "6"] ["128" "256" "384"] $kv, $first $($rest)*),
+                    (true, false) => two_steps_of_parts!(sums, a, b, $shape, ["128" "256" "384"] ["2" "4" "6"] $vk, $first $($rest)*),
+                    (true, true) => two_steps_of_parts!(sums, a, b, $shape, ["128" "256" "384"] ["128" "256" "384"] $vv, $first $($rest)*),
                 }
             }
 
@@ -289,15 +288,15 @@ macro_rules! product_from_registers {
 
 /// Twelve products of a fence and one group: quarters 0 and 1 of a step are large parts, 2 and 3 small ones.
 macro_rules! two_steps_of_parts {
-    ($sums:ident, $a:ident, $b:ident, $add:ident, $shape:literal, [$a1:literal $a2:literal $a3:literal] [$b1:literal $b2:literal $b3:literal] $across:literal, $first:literal $($rest:literal)*) => {{
+    ($sums:ident, $a:ident, $b:ident, $shape:literal, [$a1:literal $a2:literal $a3:literal] [$b1:literal $b2:literal $b3:literal] $across:literal, $first:literal $($rest:literal)*) => {{
         #[cfg(target_arch = "nvptx64")]
         core::arch::asm!(
             concat!(
-                "{{ .reg .pred add, always; .reg .b64 a, b;\n",
-                "setp.ne.u32 add, {add}, 0; setp.eq.u32 always, 0, 0;\n",
+                "{{ .reg .pred never, always; .reg .b64 a, b;\n",
+                "setp.ne.u32 never, 0, 0; setp.eq.u32 always, 0, 0;\n",
                 "wgmma.fence.sync.aligned;\n",
                 "add.s64 a, {a}, ", $a2, "; mov.b64 b, {b};\n",
-                $crate::product_of_a_warpgroup!($shape, "add", $across, $first $($rest)*),
+                $crate::product_of_a_warpgroup!($shape, "never", $across, $first $($rest)*),
                 "add.s64 a, {a}, ", $a3, "; add.s64 b, {b}, ", $b1, ";\n",
                 $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "mov.b64 a, {a}; add.s64 b, {b}, ", $b2, ";\n",
@@ -323,10 +322,10 @@ macro_rules! two_steps_of_parts {
                 "wgmma.commit_group.sync.aligned; }}",
             ),
             inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
-            a = in(reg64) $a[0], b = in(reg64) $b[0], c = in(reg64) $a[1], d = in(reg64) $b[1], add = in(reg32) $add, options(nostack)
+            a = in(reg64) $a[0], b = in(reg64) $b[0], c = in(reg64) $a[1], d = in(reg64) $b[1], options(nostack)
         );
         #[cfg(not(target_arch = "nvptx64"))]
-        let _ = (&$sums, $a, $b, $add);
+        let _ = (&$sums, $a, $b);
     }};
 }
 

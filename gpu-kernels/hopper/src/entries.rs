@@ -25,6 +25,8 @@ pub struct Family {
     pub may_scale_last: bool,
     /// Blocks of a cluster, whose tiles are one below the other.
     pub cluster: u32,
+    /// Blocks of a cluster that [share a tile](Shape::BLOCKS_ALONG_K).
+    pub along_k: u32,
     /// Its kernels, one for each way in which tensor cores take A and B.
     pub kernels: &'static [Kernel],
 }
@@ -55,17 +57,19 @@ const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_column
     }
 }
 
-/// A block for each tile of C, and, with clusters, for those below it that complete the last cluster.
+/// A block for each tile of C (or as many as share it), and, with clusters, for those below it that complete the last cluster.
 fn launch_shape<S: Shape>(m: usize, n: usize, tile: Tile) -> Option<LaunchShape> {
     let clusters = LaunchShape::flat(m.div_ceil(S::CLUSTER), n, tile, [THREADS as u32, 1, 1], S::SHARED_BYTES as u32)?;
     let [x, y, z] = clusters.grid;
-    let x = u32::try_from(u64::from(x) * S::CLUSTER as u64).ok().filter(|x| u64::from(*x) <= MAX_GRID_X)?;
+    let x = u32::try_from(u64::from(x) * (S::CLUSTER * S::BLOCKS_ALONG_K) as u64)
+        .ok()
+        .filter(|x| u64::from(*x) <= MAX_GRID_X)?;
     Some(LaunchShape { grid: [x, y, z], ..clusters })
 }
 
 /// Declares an entry.
 macro_rules! entry {
-    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
+    (MappedCall, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal, $along_k:literal) => {
         /// C = alpha A B + beta C, tile by tile: see [`product`].
         ///
         /// # Safety
@@ -74,7 +78,7 @@ macro_rules! entry {
         #[kernel]
         #[allow(unused_variables)] // The kernel knows the maps by their addresses.
         pub unsafe fn $entry(a: TensorMap, b: TensorMap, c: TensorMap, call: TensorCall) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster, $along_k);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -85,7 +89,7 @@ macro_rules! entry {
             product::<Own>(maps, &call, None, 0);
         }
     };
-    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
+    (MappedParts, $entry:ident, $product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal, $along_k:literal) => {
         /// C = alpha A B + beta C of factors in parts, tile by tile, or, if something is suspect, of the factors themselves: see [`product`] and
         /// [`split`](crate::split).
         ///
@@ -104,7 +108,7 @@ macro_rules! entry {
             whole: Call,
             flags: u64,
         ) {
-            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
+            own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster, $along_k);
             let maps = Maps {
                 a: parameter_address!($entry, 0),
                 b: parameter_address!($entry, 1),
@@ -119,7 +123,7 @@ macro_rules! entry {
 
 /// Declares a shape, `Own`.
 macro_rules! own_shape {
-    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal) => {
+    ($product:ident, $output:ident, $a_across:literal, $b_across:literal, $stages:literal, $boxes:literal, $parts:literal, $by_turns:literal, $cluster:literal, $along_k:literal) => {
         struct Own;
         impl Shape for Own {
             type Product = $product;
@@ -131,6 +135,7 @@ macro_rules! own_shape {
             const BOXES: usize = $boxes;
             const BY_TURNS: bool = $by_turns;
             const CLUSTER: usize = $cluster;
+            const BLOCKS_ALONG_K: usize = $along_k;
         }
     };
 }
@@ -140,7 +145,7 @@ macro_rules! families {
     ($(
         $(#[$documentation:meta])*
         $family:ident $name:literal: $kind:ident, $precision:ident, $product:ident, or $output:ident,
-            stages $stages:literal, boxes $boxes:literal, parts $parts:literal, by_turns $by_turns:literal, cluster $cluster:literal;
+            stages $stages:literal, boxes $boxes:literal, parts $parts:literal, by_turns $by_turns:literal, cluster $cluster:literal, along_k $along_k:literal;
             $($entry:ident: $a_across:literal $b_across:literal,)+;
     )+) => {
         $(
@@ -154,7 +159,8 @@ macro_rules! families {
                     tile: Self::TILE,
                     precision: Precision::$precision,
                     cluster: $cluster,
-                    may_scale_last: $parts && !$by_turns,
+                    along_k: $along_k,
+                    may_scale_last: [$($entry::MAY_SCALE_LAST),+][0],
                     kernels: &[$($entry::KERNEL),+],
                 };
                 const TILE: Tile = Self::tile(false);
@@ -190,7 +196,7 @@ macro_rules! families {
                                 copied: CopiedBox::Batched { width: 32, lines: 64 },
                                 swizzle: Swizzle::Bytes128,
                             }),
-                            cluster: $cluster,
+                            cluster: $cluster * $along_k,
                             blocks_stay: true,
                         }),
                         tile,
@@ -207,12 +213,14 @@ macro_rules! families {
             }
 
             $(
-                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
+                entry!($kind, $entry, $product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster, $along_k);
 
                 mod $entry {
                     use super::*;
 
-                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster);
+                    own_shape!($product, $output, $a_across, $b_across, $stages, $boxes, $parts, $by_turns, $cluster, $along_k);
+
+                    pub(super) const MAY_SCALE_LAST: bool = Own::MAY_SCALE_LAST;
 
                     /// What the host needs to know to launch it.
                     pub const KERNEL: Kernel = $family::kernel(stringify!($entry), $a_across, $b_across, |m, n, _| {
@@ -230,92 +238,92 @@ macro_rules! families {
 
 families! {
     /// The widest tile: it reads the least for each product.
-    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 1;
+    Bf16Of128x256 "128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x256_bf16_kv: false true,
         tensor_128x256_bf16_kk: false false,
         tensor_128x256_bf16_vv: true true,
         tensor_128x256_bf16_vk: true false,;
 
     /// The same in clusters of two blocks: where K is long, what they save of the second-level cache is more than what they wait for each other.
-    Bf16OfTwo128x256 "2x128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+    Bf16OfTwo128x256 "2x128x256_bf16": MappedCall, Bf16, Bf16x256, or Bf16, stages 4, boxes 2, parts false, by_turns false, cluster 2, along_k 1;
         tensor_2x128x256_bf16_kv: false true,
         tensor_2x128x256_bf16_kk: false false,
         tensor_2x128x256_bf16_vv: true true,
         tensor_2x128x256_bf16_vk: true false,;
 
     /// For fewer tiles than there are multiprocessors with the widest.
-    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, parts false, by_turns false, cluster 1;
+    Bf16Of128x128 "128x128_bf16": MappedCall, Bf16, Bf16x128, or Bf16, stages 6, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x128_bf16_kv: false true,
         tensor_128x128_bf16_kk: false false,
         tensor_128x128_bf16_vv: true true,
         tensor_128x128_bf16_vk: true false,;
 
     /// For the smallest products, and those with few columns.
-    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, parts false, by_turns false, cluster 1;
+    Bf16Of128x64 "128x64_bf16": MappedCall, Bf16, Bf16x64, or Bf16, stages 7, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x64_bf16_kv: false true,
         tensor_128x64_bf16_kk: false false,
         tensor_128x64_bf16_vv: true true,
         tensor_128x64_bf16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 1;
+    F16Of128x256 "128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x256_f16_kv: false true,
         tensor_128x256_f16_kk: false false,
         tensor_128x256_f16_vv: true true,
         tensor_128x256_f16_vk: true false,;
 
     /// The same in clusters of two blocks: where K is long, what they save of the second-level cache is more than what they wait for each other.
-    F16OfTwo128x256 "2x128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 2;
+    F16OfTwo128x256 "2x128x256_f16": MappedCall, F16, F16x256, or F16, stages 4, boxes 2, parts false, by_turns false, cluster 2, along_k 1;
         tensor_2x128x256_f16_kv: false true,
         tensor_2x128x256_f16_kk: false false,
         tensor_2x128x256_f16_vv: true true,
         tensor_2x128x256_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, parts false, by_turns false, cluster 1;
+    F16Of128x128 "128x128_f16": MappedCall, F16, F16x128, or F16, stages 6, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x128_f16_kv: false true,
         tensor_128x128_f16_kk: false false,
         tensor_128x128_f16_vv: true true,
         tensor_128x128_f16_vk: true false,;
 
     /// The same of f16.
-    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, parts false, by_turns false, cluster 1;
+    F16Of128x64 "128x64_f16": MappedCall, F16, F16x64, or F16, stages 7, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x64_f16_kv: false true,
         tensor_128x64_f16_kk: false false,
         tensor_128x64_f16_vv: true true,
         tensor_128x64_f16_vk: true false,;
 
     /// Of tf32, which tensor cores take along k only; a B that lies across it goes through registers, and the tile is turned.
-    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, parts false, by_turns false, cluster 1;
+    Tf32Of128x256 "128x256_tf32": MappedCall, Tf32, Tf32x256, or F32, stages 4, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x256_tf32_kk: false false,
         tensor_128x256_tf32_kv: false true,;
 
     /// For fewer tiles.
-    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, parts false, by_turns false, cluster 1;
+    Tf32Of128x128 "128x128_tf32": MappedCall, Tf32, Tf32x128, or F32, stages 6, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x128_tf32_kk: false false,
         tensor_128x128_tf32_kv: false true,;
 
     /// For the smallest products.
-    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, parts false, by_turns false, cluster 1;
+    Tf32Of128x64 "128x64_tf32": MappedCall, Tf32, Tf32x64, or F32, stages 7, boxes 2, parts false, by_turns false, cluster 1, along_k 1;
         tensor_128x64_tf32_kk: false false,
         tensor_128x64_tf32_kv: false true,;
 
     /// As wide as two sets of sums allow: it reads the least for each product.
-    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, parts true, by_turns false, cluster 1;
+    PartsOf128x192 "128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, parts true, by_turns false, cluster 1, along_k 1;
         tensor_128x192_parts_kv: false true,
         tensor_128x192_parts_kk: false false,
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
     /// For fewer tiles.
-    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns false, cluster 1;
+    PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns false, cluster 1, along_k 1;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
 
     /// For few columns.
-    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, parts true, by_turns false, cluster 1;
+    PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, parts true, by_turns false, cluster 1, along_k 1;
         tensor_128x64_parts_kv: false true,
         tensor_128x64_parts_kk: false false,
         tensor_128x64_parts_vv: true true,
@@ -323,16 +331,23 @@ families! {
 
     /// For C with so few tiles of the others that not every multiprocessor has one: tensor cores read less of such a tile in shared memory than of one
     /// of 128 x 64.
-    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns true, cluster 1;
+    PartsOf64x128 "64x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns true, cluster 1, along_k 1;
         tensor_64x128_parts_kv: false true,
         tensor_64x128_parts_kk: false false,
         tensor_64x128_parts_vv: true true,
         tensor_64x128_parts_vk: true false,;
 
     /// For the smallest products.
-    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, parts true, by_turns true, cluster 1;
+    PartsOf64x64 "64x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, parts true, by_turns true, cluster 1, along_k 1;
         tensor_64x64_parts_kv: false true,
         tensor_64x64_parts_kk: false false,
         tensor_64x64_parts_vv: true true,
         tensor_64x64_parts_vk: true false,;
+
+    /// The same, with two blocks for a tile.
+    PartsOf64x64By2 "64x64x2_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 8, boxes 1, parts true, by_turns true, cluster 1, along_k 2;
+        tensor_64x64x2_parts_kv: false true,
+        tensor_64x64x2_parts_kk: false false,
+        tensor_64x64x2_parts_vv: true true,
+        tensor_64x64x2_parts_vk: true false,;
 }

@@ -8,7 +8,8 @@
 //! power, which is what large products are short of: a fifth of the time at 8192, with a tile of 128 x 192.
 //!
 //! Two warpgroups multiply. Each has half of a tile's rows, or, [by turns](Shape::BY_TURNS), every second 64 along k of the whole tile; then each
-//! gives the other its sums of half of the columns.
+//! gives the other its sums of half of the columns. [Two blocks](Shape::BLOCKS_ALONG_K) can share a tile, each with half of K; they give each other half of
+//! the columns, too, through the shared memory of their cluster.
 //!
 //! A warpgroup that has every second 64 waits for the copies of those between, too. A barrier only tells the phase that it's in from the one before, so
 //! that whoever lets a phase pass doesn't know the next one; and the scales come with the first of two 64, but are for both. It does so before
@@ -21,12 +22,12 @@ use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::position::anew;
 use kernel_common::warpgroups::Product;
-use kernel_common::{barriers, tensor_maps, vectors, Call};
+use kernel_common::{barriers, clusters, tensor_maps, vectors, Call};
 
 use crate::ieee;
 use crate::output;
-use crate::pipelined::{sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
-use crate::shape::{Shape, WARPGROUP};
+use crate::pipelined::{rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
+use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
 /// The mean of what tensor cores have cut off a sum, by the sum: 0.75 (of numbers of both signs) to 1.5 units in the last place (of one sign) where
@@ -35,13 +36,38 @@ const CUT_OFF: f32 = f32::EPSILON;
 /// The bits of a sum that tell whether something was cut off.
 const LAST_BITS: u32 = 7;
 /// The least inner dimension at which something is given back.
-const LEAST_CUT_OFF: u32 = BLOCK / 4;
+pub(crate) const LEAST_CUT_OFF: u32 = BLOCK / 4;
 
 /// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
 pub(crate) const JUDGES: u32 = 3;
 
 /// How often a warpgroup arrives at a stage's empty barrier: once a warp. For what it has read of the scales each warp only knows for itself.
 pub(crate) const ARRIVALS: u32 = 4;
+
+/// Adds the mean of what tensor cores have cut off to what short sums of theirs add up to, where something was.
+#[inline(always)]
+pub(crate) fn give_back_what_was_cut_off(total: &mut [f32], cut_off: f32) {
+    for i in 0..total.len() {
+        let missing = if total[i].to_bits() & LAST_BITS == 0 { 0.0 } else { cut_off };
+        total[i] = total[i].mul_add(missing, total[i]);
+    }
+}
+
+/// Which of the gifts comes from the same block, where warpgroups take turns; the other block's come first.
+const OF_OWN_BLOCK: u32 = MULTIPLIERS as u32;
+
+/// Warps of warpgroups.
+const WARPS: u32 = WARPGROUP as u32 / 32;
+
+/// How often what a block is given is said to be there, beside the other block's bytes: by the thread that says how many they are, and, where warpgroups take
+/// turns, by each warp of the block's own second warpgroup.
+pub(crate) const fn givers<S: Shape>() -> u32 {
+    1 + if S::BY_TURNS { WARPS } else { 0 }
+}
+
+/// How often what a block has given is said to have been taken: once by each warp that stores, where warpgroups take turns of both blocks' first
+/// warpgroups.
+pub(crate) const TAKERS: u32 = WARPS * MULTIPLIERS as u32;
 
 /// Looks, while others multiply, whether something is suspect: at all `number` flags that the splitting has left.
 ///
@@ -96,21 +122,24 @@ pub(crate) unsafe fn product<S: Shape>(
     multiplier: u32,
 ) {
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
-    let mut work = Work::new::<S>(ring, multiplier);
     let mut tile = Tiles::first::<S>();
+    // Of blocks that share a short K one may have nothing of it, of any tile.
+    let has_steps = S::BLOCKS_ALONG_K == 1 || tiles.place::<S>(call, tile).has_steps();
+    let mut work = Work::new::<S>(ring, multiplier, has_steps);
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
         let mut total = S::Product::zeros();
-        work.multiply::<S>(place, &mut total, tile + Tiles::step::<S>() >= tiles.number);
-        if S::BY_TURNS {
+        let is_last = tile + Tiles::step::<S>() >= tiles.number;
+        if has_steps {
+            work.multiply::<S>(place, &mut total, is_last);
+        }
+        if S::BLOCKS_ALONG_K > 1 {
+            work.exchange_with_block::<S>(&mut total, is_last);
+        } else if S::BY_TURNS {
             work.exchange::<S>(&mut total);
         }
         if whole.k >= LEAST_CUT_OFF {
-            let total = total.as_mut();
-            for i in 0..total.len() {
-                let missing = if total[i].to_bits() & LAST_BITS == 0 { 0.0 } else { CUT_OFF };
-                total[i] = total[i].mul_add(missing, total[i]);
-            }
+            give_back_what_was_cut_off(total.as_mut(), CUT_OFF);
         }
         if !is_suspect(ring.verdict::<S>()) {
             work.store::<S>(maps, call, place, &total);
@@ -122,10 +151,11 @@ pub(crate) unsafe fn product<S: Shape>(
     }
     // There was a tile, so there is a verdict.
     if is_suspect(ring.verdict::<S>()) {
-        let mut tile = Tiles::first::<S>();
+        // Nobody shares a tile here.
+        let mut tile = thread::block_idx_x();
         while tile < tiles.number {
             ieee::compute_tile::<S>(whole, tiles.place::<S>(call, tile), ring.stages());
-            tile += Tiles::step::<S>();
+            tile += thread::grid_dim_x();
         }
     }
 }
@@ -141,16 +171,18 @@ struct Work {
     turn: Turn,
     /// The block along k, counted through all tiles.
     block: u32,
+    /// Tiles whose sums were exchanged with the other block.
+    exchanged: u32,
 }
 
 impl Work {
     #[inline(always)]
-    unsafe fn new<S: Shape>(ring: Ring, multiplier: u32) -> Work {
+    unsafe fn new<S: Shape>(ring: Ring, multiplier: u32, has_steps: bool) -> Work {
         let thread = thread::thread_idx_x() % WARPGROUP as u32;
         let (warp, lane) = (thread / 32, thread % 32);
         let first = Turn::FIRST;
         if S::BY_TURNS {
-            if multiplier > 0 {
+            if multiplier > 0 && has_steps {
                 ring.wait_for_two::<S>(first);
             }
             // Before the first warpgroup gives its first stages back: by then the second has seen that they were full.
@@ -164,6 +196,7 @@ impl Work {
             column_scale: 4 * (S::ROWS as u32 + 2 * (lane % 4)),
             turn: if S::BY_TURNS && multiplier > 0 { first.next::<S>().next::<S>() } else { first },
             block: 0,
+            exchanged: 0,
         }
     }
 
@@ -202,7 +235,7 @@ impl Work {
             let rows = Work::rows_of::<S>(self.multiplier);
             let (a, b) = ring.descriptors::<S>(first, rows);
             let (c, d) = ring.descriptors::<S>(second, rows);
-            S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d], 0);
+            S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d]);
             S::Product::wait::<0>(&mut sums);
             // The last one of all has no next one.
             if S::BY_TURNS && (self.multiplier == 0 || k + 2 * BLOCK < place.to || !is_last_tile) {
@@ -252,7 +285,7 @@ impl Work {
             self.for_each_scale::<S>(self.block - 1, |i, scale| total[i] *= scale);
         }
         if S::PUT_ASIDE.is_some() {
-            aside.give_back(total.as_mut());
+            aside.add_to(total.as_mut());
         }
     }
 
@@ -283,6 +316,75 @@ impl Work {
                 apply(4 * group + e, rows[e / 2] * columns[e % 2]);
             }
         }
+    }
+
+    /// Gives the other block this one's sums of the columns that it stores, and adds the other's sums of this one's columns: half of them, which come
+    /// first then. Where warpgroups take turns, the first one of each block adds up all and stores them.
+    #[inline(always)]
+    unsafe fn exchange_with_block<S: Shape>(&mut self, total: &mut <S::Product as Product>::Sums, is_last_tile: bool) {
+        const { assert!(S::BLOCKS_ALONG_K <= 2) };
+        let total = total.as_mut();
+        let rank = rank_along_k::<S>();
+        let (given, taken) = (self.ring.given::<S>(), self.ring.taken::<S>());
+        let of_other = |address: u32| clusters::address_in(1 - rank, address);
+        let stores = !S::BY_TURNS || self.multiplier == 0;
+        // Where the sums of one warpgroup for another begin; neighbouring threads are neighbours there.
+        let gift = |number: u32| self.ring.exchange::<S>() + number * S::GIFT as u32 + 16 * self.thread;
+        let next = 16 * WARPGROUP as u32;
+        let four = |total: &[f32], i: usize, is_second: bool| {
+            let at = |j: usize| if is_second { total[S::GIVEN + 4 * i + j] } else { total[4 * i + j] };
+            [at(0), at(1), at(2), at(3)]
+        };
+        if self.multiplier == 0 && self.thread == 0 {
+            barriers::arrive_and_expect(given, (MULTIPLIERS * S::GIFT) as u32);
+        }
+        if self.exchanged > 0 {
+            // What was given for the tile before has been taken.
+            clusters::sleep(taken, (self.exchanged - 1) % 2);
+        }
+        let (to, report) = (of_other(gift(self.multiplier)), of_other(given));
+        for i in 0..S::GIVEN / 4 {
+            clusters::store_and_report(to + next * i as u32, four(total, i, rank == 0), report);
+        }
+        if stores {
+            clusters::sleep(given, self.exchanged % 2);
+            for i in 0..S::GIVEN / 4 {
+                let mut sums = four(total, i, rank != 0);
+                let given = |number: u32| vectors::load_shared(gift(number) + next * i as u32);
+                if S::BY_TURNS {
+                    let (own, [first, second]) = (given(OF_OWN_BLOCK), [given(0), given(1)]);
+                    for j in 0..4 {
+                        sums[j] = (sums[j] + own[j]) + (first[j] + second[j]);
+                    }
+                } else {
+                    let other = given(self.multiplier);
+                    for j in 0..4 {
+                        sums[j] += other[j];
+                    }
+                }
+                total[4 * i..4 * i + 4].copy_from_slice(&sums);
+            }
+        } else {
+            for i in 0..S::GIVEN / 4 {
+                vectors::store_shared(gift(OF_OWN_BLOCK) + next * i as u32, four(total, i, rank != 0));
+            }
+        }
+        // After the last tile the other block may be gone.
+        let says_it_took = stores && !is_last_tile;
+        if says_it_took || !stores {
+            barriers::sync_warp();
+            if self.thread.is_multiple_of(32) {
+                if stores {
+                    clusters::release_at(of_other(taken));
+                    if S::BY_TURNS {
+                        barriers::arrive(taken);
+                    }
+                } else {
+                    barriers::arrive(given);
+                }
+            }
+        }
+        self.exchanged += 1;
     }
 
     /// Gives the other warpgroup this one's sums of the columns that it stores, and adds its sums of the others. What doesn't belong to this
@@ -319,12 +421,17 @@ impl Work {
         total: &<S::Product as Product>::Sums,
     ) {
         let (total, staging) = (total.as_ref(), self.ring.staging::<S>(self.multiplier));
-        let (sums, first) = if S::BY_TURNS {
-            let columns = self.multiplier * S::COLUMNS as u32 / 2;
-            (&total[..total.len() / 2], [place.column + columns, place.row, place.output])
+        let row = place.row + 64 * Work::rows_of::<S>(self.multiplier);
+        let (sums, columns) = if S::SUMMED_BY == 1 {
+            (total, 0)
         } else {
-            (total, [place.column, place.row + 64 * self.multiplier, place.output])
+            let half = if S::BLOCKS_ALONG_K > 1 { rank_along_k::<S>() } else { self.multiplier };
+            (&total[..S::GIVEN], half * S::COLUMNS as u32 / 2)
         };
+        if S::BLOCKS_ALONG_K > 1 && S::BY_TURNS && self.multiplier > 0 {
+            return;
+        }
+        let first = [place.column + columns, row, place.output];
         output::store::<S>(sums, maps.c, call, first, staging, self.multiplier);
     }
 }
@@ -366,7 +473,7 @@ impl<S: Shape> Aside<S> {
 
     /// Adds what was put aside.
     #[inline(always)]
-    unsafe fn give_back(&self, total: &mut [f32]) {
+    unsafe fn add_to(&self, total: &mut [f32]) {
         if self.is_empty {
             return;
         }

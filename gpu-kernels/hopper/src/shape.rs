@@ -1,5 +1,7 @@
 //! What distinguishes one kernel from another.
 
+#[cfg(doc)]
+use kernel_common::call::TensorCall;
 use kernel_common::warpgroups::Product;
 
 /// A kernel's tile, types and layouts.
@@ -22,17 +24,23 @@ pub trait Shape {
     /// Blocks of a cluster. Their tiles of C are one below the other: each copies its tile of A and its part of B's for all of them, so that the second-level
     /// cache is asked for less, which saves power.
     const CLUSTER: usize = 1;
-    /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where warpgroups take turns there are
+    /// Blocks of a cluster that share a tile of C: each multiplies a part of K, gives the others its sums of the columns that they store, and stores the
+    /// sums of its own. So twice as many multiprocessors have work where C has few tiles, and each copies half as much. Of factors in parts only.
+    const BLOCKS_ALONG_K: usize = 1;
+    /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where several warpgroups share a sum there are
     /// few blocks, and it would pay for neither comparing their scales nor making them the same.
-    const MAY_SCALE_LAST: bool = !Self::BY_TURNS;
+    const MAY_SCALE_LAST: bool = Self::PARTS && Self::SUMMED_BY == 1;
     /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
     /// has all registers of a multiprocessor.)
     const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
     /// Blocks along k after which the total is put aside and begins anew, so that no sum gets long: where there are few tiles, which is where cuBLAS cuts
     /// K into parts.
-    const PUT_ASIDE: Option<u32> = if Self::BY_TURNS { Some(8) } else { None };
+    const PUT_ASIDE: Option<u32> = if Self::PARTS && Self::SUMMED_BY > 1 { Some(8) } else { None };
     /// Bytes of totals that are put aside, where there are no registers for them.
     const ASIDE: usize = if Self::HAS_FEW_SUMS { 4 * WARPGROUP * MULTIPLIERS * Self::COLUMNS / 2 } else { 0 };
+    /// Whether sums can be [short](TensorCall::sums_are_short), for which there are registers if they are few.
+    const MAY_KEEP_SUMS_SHORT: bool =
+        <Self::Product as Product>::ELEMENT == 2 && <Self::Product as Product>::COLUMNS <= 128 && !Self::PARTS;
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
     const BOXES: usize = 2;
 
@@ -61,8 +69,21 @@ pub trait Shape {
     const SCALES: usize = if Self::PARTS { 4 * (Self::ROWS + Self::COLUMNS) } else { 0 };
     /// Bytes of what warpgroups are about to store.
     const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
-    /// Bytes through which warpgroups that take turns give each other half of their sums.
-    const EXCHANGE: usize = if Self::BY_TURNS { 4 * WARPGROUP * Self::COLUMNS / 2 } else { 0 };
+    /// Warpgroups that share each sum.
+    const SUMMED_BY: usize = Self::BLOCKS_ALONG_K * if Self::BY_TURNS { MULTIPLIERS } else { 1 };
+    /// Sums of a thread that a warpgroup gives another that stores them: half of all.
+    const GIVEN: usize = Self::COLUMNS / 4;
+    /// Bytes of what one warpgroup gives another.
+    const GIFT: usize = 4 * WARPGROUP * Self::GIVEN;
+    /// Bytes through which warpgroups that share sums give them to those that store them.
+    const EXCHANGE: usize = Self::GIFT
+        * match (Self::BLOCKS_ALONG_K, Self::BY_TURNS) {
+            (1, false) => 0,
+            // Each of a block's warpgroups has one from the other, or from the other block's.
+            (1, true) | (_, false) => MULTIPLIERS,
+            // One warpgroup has three, from the three others.
+            _ => 3,
+        };
     /// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is empty for the
     /// block after the next, everybody has read those of the one before; where warpgroups take turns, those of the one before that. And where they
     /// don't, those of the one before are [read once more](Self::MAY_SCALE_LAST).
@@ -70,8 +91,9 @@ pub trait Shape {
     /// Bytes in front of the barriers: stages, what is about to be stored or exchanged, what is put aside, scales.
     const BEFORE_BARRIERS: usize =
         Self::STAGES * Self::STAGE + Self::STAGING + Self::EXCHANGE + Self::ASIDE + Self::SCALE_SLOTS * Self::SCALES;
-    /// Bytes of dynamic shared memory: barriers and a verdict besides, and what the beginning lacks of a multiple of 1024.
-    const SHARED_BYTES: usize = Self::BEFORE_BARRIERS + 16 * Self::STAGES + VERDICT + 1024;
+    /// Bytes of dynamic shared memory: barriers and a verdict besides, two more barriers for blocks that share tiles, and what the beginning lacks of a multiple of 1024.
+    const SHARED_BYTES: usize =
+        Self::BEFORE_BARRIERS + 16 * Self::STAGES + VERDICT + if Self::BLOCKS_ALONG_K > 1 { 16 } else { 0 } + 1024;
 }
 
 /// Rows (or, if it's turned, columns) of a tile of C that aren't a matter of the product's width: 64 for each warpgroup that multiplies.

@@ -43,8 +43,9 @@ use kernel_common::{entry_facts, grids, vectors};
 pub const BLOCK: u32 = 128;
 /// Threads of a block of threads.
 pub const THREADS: u32 = 256;
-/// Lines along k that a block of threads splits, a block of numbers of each.
-pub const LINES_ALONG: u32 = 16;
+/// Lines along k that a block of threads splits, a block of numbers of each. So A and B of 512 x 512 are split by no more blocks than there are
+/// multiprocessors, and each has room beside a block of the product before.
+pub const LINES_ALONG: u32 = 32;
 /// Lines across k that a block of threads splits.
 pub const LINES_ACROSS: u32 = 32;
 /// Warps of a block of threads.
@@ -173,10 +174,11 @@ fn numbers_of(block: u32, k: u32) -> (u32, u32) {
     }
 }
 
-/// A warp has a block of each of 2 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
+/// A warp has a block of each of 4 lines, and a lane 4 of its numbers. Gives whether one that this lane speaks for is suspect.
 #[inline(always)]
 unsafe fn along<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
     const LINES: usize = (LINES_ALONG / WARPS) as usize;
+    const { assert!(LINES == 4) };
     let thread = thread::thread_idx_x();
     let (warp, lane) = (thread / 32, thread % 32);
     let groups = call.lines.div_ceil(LINES_ALONG);
@@ -206,8 +208,9 @@ unsafe fn along<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
             }
         }
     }
-    // What all lanes know of the line that a lane speaks for: the first lane of the first, the second of the second.
-    let (mut own_scale_and_largest, mut both_weights) = ((0, 0), 0);
+    // What all lanes know of the line that a lane speaks for: the first lane of the first, the second of the second and so on. And the weights of two
+    // lines each.
+    let (mut own_scale_and_largest, mut both_weights) = ((0, 0), [0; LINES / 2]);
     for i in 0..LINES {
         let x = numbers[i];
         let line = first_line + i as u32;
@@ -220,7 +223,7 @@ unsafe fn along<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
         let (large, small, weights) =
             split_four(x, [up(scale); 4], SAMPLED.then(|| [lift(scale, largest) * 0x0001_0001; 2]));
         let [low, high] = numbers_of_pair(add_pairs(weights[0], weights[1]));
-        both_weights |= (low + high) << (16 * i as u32);
+        both_weights[i / 2] |= (low + high) << (16 * (i % 2) as u32);
         if lane == i as u32 {
             own_scale_and_largest = (scale, largest);
         }
@@ -231,12 +234,13 @@ unsafe fn along<const SAMPLED: bool>(call: &SplitCall, block: u32) -> bool {
             vectors::store_global_pair(to + 64, small);
         }
     }
-    let both_weights = warp_sum(both_weights);
+    let both_weights = both_weights.map(warp_sum);
     let line = first_line + lane;
     if lane < LINES as u32 && line < call.lines {
         let at = product * call.scale_batch + k_block as u64 * call.scale_pitch + line as u64;
         let (scale, largest) = own_scale_and_largest;
-        return leave(call, at, scale, largest, both_weights >> (16 * lane) & 0xffff, present);
+        let both = if lane < 2 { both_weights[0] } else { both_weights[1] };
+        return leave(call, at, scale, largest, both >> (16 * (lane % 2)) & 0xffff, present);
     }
     false
 }

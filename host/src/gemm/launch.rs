@@ -193,6 +193,8 @@ impl<'a> Multiplication<'a> {
             c_is_mapped: c_is_mapped.into(),
             c_is_half: (c.element != ElementType::F32).into(),
             flags: 0,
+            sums_are_short: 0,
+            reserved: 0,
         }
     }
 
@@ -353,7 +355,8 @@ impl Gemm {
             Signature::Plain | Signature::Mapped(_) => self.launch_plain(product, manner.kernel, launcher),
             Signature::Call => self.launch_call(product, manner, *workspace, launcher),
             Signature::MappedCall(operands) => {
-                self.launch_mapped_call(product, manner, &operands, *workspace, launcher)
+                let is_packed = packing != Packing::default();
+                self.launch_mapped_call(product, manner, (&operands, is_packed), *workspace, launcher)
             }
             Signature::MappedParts(operands) => self.launch_parts(product, manner, &operands, *workspace, launcher),
         }
@@ -596,7 +599,7 @@ impl Gemm {
         &self,
         product: &Multiplication<'_>,
         manner: &Manner<'_>,
-        operands: &MappedOperands,
+        (operands, is_packed): (&MappedOperands, bool),
         workspace: u64,
         launcher: &mut impl Launcher,
     ) -> Result<(), GemmError> {
@@ -626,6 +629,7 @@ impl Gemm {
                 batch: batch.len() as u32,
                 splits,
                 k_per_split,
+                sums_are_short: (is_packed && k > SHORT_SUM).into(),
                 ..own.tensor_call(manner, 0, output.is_some())
             };
             let [a, b, c] =
@@ -642,6 +646,10 @@ impl Gemm {
         Ok(())
     }
 }
+
+/// Of what is packed, the inner dimension from which on tensor cores sum up so much at a time. There cuBLAS is more exact than otherwise, by other kernels
+/// than those for aligned lines, and, with packing beside it, what short sums cost is little.
+const SHORT_SUM: usize = 64;
 
 /// How much of K each split takes and how many splits that makes, none of them empty.
 fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {

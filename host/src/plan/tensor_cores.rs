@@ -22,24 +22,27 @@ struct Cost {
     tile_of_c: [u32; 2],
     /// Whether factors are in parts.
     in_parts: bool,
-    /// Blocks of a cluster.
+    /// Blocks of a cluster, one below the other.
     cluster: u32,
+    /// Blocks of a cluster that share a tile.
+    along_k: u32,
     /// Storing it, and the beginning of the next one.
     tile: f64,
     /// A step along k.
     step: f64,
 }
 
-const COSTS: [Cost; 9] = [
-    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 1, tile: 2.0, step: 0.80 },
-    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 2, tile: 3.0, step: 0.79 },
-    Cost { tile_of_c: [128, 128], in_parts: false, cluster: 1, tile: 1.2, step: 0.415 },
-    Cost { tile_of_c: [128, 64], in_parts: false, cluster: 1, tile: 0.8, step: 0.25 },
-    Cost { tile_of_c: [128, 192], in_parts: true, cluster: 1, tile: 2.0, step: 1.62 },
-    Cost { tile_of_c: [128, 128], in_parts: true, cluster: 1, tile: 1.5, step: 1.17 },
-    Cost { tile_of_c: [128, 64], in_parts: true, cluster: 1, tile: 1.0, step: 0.76 },
-    Cost { tile_of_c: [64, 128], in_parts: true, cluster: 1, tile: 1.9, step: 0.54 },
-    Cost { tile_of_c: [64, 64], in_parts: true, cluster: 1, tile: 1.15, step: 0.395 },
+const COSTS: [Cost; 10] = [
+    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 1, along_k: 1, tile: 2.0, step: 0.80 },
+    Cost { tile_of_c: [128, 256], in_parts: false, cluster: 2, along_k: 1, tile: 2.5, step: 0.79 },
+    Cost { tile_of_c: [128, 128], in_parts: false, cluster: 1, along_k: 1, tile: 1.2, step: 0.415 },
+    Cost { tile_of_c: [128, 64], in_parts: false, cluster: 1, along_k: 1, tile: 0.8, step: 0.25 },
+    Cost { tile_of_c: [128, 192], in_parts: true, cluster: 1, along_k: 1, tile: 2.0, step: 1.62 },
+    Cost { tile_of_c: [128, 128], in_parts: true, cluster: 1, along_k: 1, tile: 1.5, step: 1.17 },
+    Cost { tile_of_c: [128, 64], in_parts: true, cluster: 1, along_k: 1, tile: 1.0, step: 0.76 },
+    Cost { tile_of_c: [64, 128], in_parts: true, cluster: 1, along_k: 1, tile: 3.0, step: 0.54 },
+    Cost { tile_of_c: [64, 64], in_parts: true, cluster: 1, along_k: 1, tile: 2.2, step: 0.355 },
+    Cost { tile_of_c: [64, 64], in_parts: true, cluster: 1, along_k: 2, tile: 3.4, step: 0.33 },
 ];
 
 /// The launch of a product in parts besides the multiplication, of splitting.
@@ -54,6 +57,9 @@ const LEAST_K_OF_PARTS: usize = 192;
 pub(crate) const LARGEST_OF_PARTS: usize = 1 << 28;
 /// The largest sizes of others.
 const LARGEST: usize = 1 << 30;
+
+/// The largest inner dimension with which tensor cores may sum up all of what is packed.
+const LONGEST_SUM_OF_PACKED: usize = 128;
 
 /// Parts that K may be cut into.
 const SPLITS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64];
@@ -74,8 +80,11 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
     // Tiles of 64 rows read more for each product, which costs power where all multiprocessors have work.
     let are_many = tiles >= u64::from(machine.multiprocessors);
+    // What is packed is multiplied with short sums, for which wide tiles have no registers. It doesn't matter where there are few of them.
+    let has_halves = matches!(precision, Precision::Bf16 | Precision::F16);
+    let is_narrow = has_halves && k > LONGEST_SUM_OF_PACKED && !(a.aligned && b.aligned);
     let families = FAMILIES.iter().filter(|family| {
-        let is_for = family.tile.m >= 128 || !are_many;
+        let is_for = (family.tile.m >= 128 || !are_many) && !(is_narrow && family.tile.n > 128);
         family.precision == precision && is_for
     });
     let plans = families.flat_map(|family| {
@@ -98,13 +107,15 @@ fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) ->
     let at_once = batch as f64;
     let in_parts = family.precision == Precision::F32Parts;
     let of_family = |cost: &&Cost| {
-        (cost.tile_of_c, cost.in_parts, cost.cluster) == ([family.tile.m, family.tile.n], in_parts, family.cluster)
+        (cost.tile_of_c, cost.in_parts) == ([family.tile.m, family.tile.n], in_parts)
+            && (cost.cluster, cost.along_k) == (family.cluster, family.along_k)
     };
     let cost = COSTS.iter().find(of_family).expect("every family has its cost");
     let multiprocessors = f64::from(machine.multiprocessors.max(1));
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
     let (all_steps, parts) = (tiles(k, family.tile.k).max(1.0), f64::from(splits));
-    let steps = (all_steps / parts).ceil();
+    let along_k = f64::from(family.along_k);
+    let steps = (all_steps / parts / along_k).ceil();
     // Clusters take as many rows of tiles as they have blocks.
     let blocks = family.cluster;
     let tiles_of_c = f64::from(blocks) * tiles(m, blocks * family.tile.m) * tiles(n, family.tile.n) * at_once;
@@ -118,7 +129,7 @@ fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) ->
     {
         return None;
     }
-    let rounds = (tiles_of_c * parts / multiprocessors).ceil();
+    let rounds = (tiles_of_c * parts * along_k / multiprocessors).ceil();
     let mut time = rounds * (cost.tile + steps * cost.step);
     if splits > 1 {
         time += model::adding(sums);
@@ -162,7 +173,8 @@ mod tests {
 
     #[test]
     fn large_products_get_wide_tiles_and_small_ones_narrow_tiles_that_all_multiprocessors_have_one_of() {
-        assert_eq!(chosen(square(4096)), "tensor_128x256_bf16_kv");
+        assert_eq!(chosen(square(2048)), "tensor_128x256_bf16_kv");
+        assert_eq!(chosen(square(4096)), "tensor_2x128x256_bf16_kv");
         assert_eq!(chosen(square(8192)), "tensor_2x128x256_bf16_kv");
         assert_eq!(chosen(square(1024)), "tensor_128x64_bf16_kv");
     }
@@ -173,6 +185,13 @@ mod tests {
         for (a, b, ways) in [(ROWS, columns, "kk"), (columns, ROWS, "vv"), (columns, columns, "vk")] {
             assert_eq!(chosen(Problem { a, b, ..square(8192) }), format!("tensor_2x128x256_bf16_{ways}"));
         }
+    }
+
+    #[test]
+    fn unaligned_factors_of_16_bits_get_tiles_with_room_for_short_sums_unless_they_are_short_anyway() {
+        let unaligned = Layout { aligned: false, ..ROWS };
+        let of = |k: usize| chosen(Problem { a: unaligned, k, ..square(4095) });
+        assert!(of(129).starts_with("tensor_128x128_bf16") && of(128).starts_with("tensor_128x256_bf16"));
     }
 
     #[test]
@@ -191,7 +210,10 @@ mod tests {
         assert!(of(square(4096)).unwrap().starts_with("tensor_128x128_parts"));
         assert!(of(square(16384)).unwrap().starts_with("tensor_128x192_parts"));
         assert!(of(Problem { n: 1024, m: 1024, ..square(65536) }).unwrap().starts_with("tensor_64x128_parts"));
-        assert!(of(square(512)).unwrap().starts_with("tensor_64x64_parts"));
+        assert!(of(square(640)).unwrap().starts_with("tensor_64x64_parts"));
+        // Two blocks share a tile where that gives all multiprocessors work.
+        assert!(of(square(512)).unwrap().starts_with("tensor_64x64x2_parts"));
+        assert!(of(Problem { k: 4096, ..square(512) }).unwrap().starts_with("tensor_64x64x2_parts"));
         // A product that is small is faster in f32.
         assert_eq!(of(Problem { m: 64, n: 64, ..square(256) }), None);
         assert_eq!(of(Problem { k: 191, ..square(4096) }), None);

@@ -107,11 +107,13 @@ impl NvvmArch {
     /// A driver loads PTX up to its own version only, so the oldest one that will do is the best: LLVM takes the oldest
     /// that knows the GPU. For levels up to 8.0 that is as old as PTX 3.2 to 7.0, in which instructions are missing
     /// that those GPUs have (`activemask` came with 6.2, `nanosleep` with 6.3, and `mbarrier.test_wait.parity`, for 8.0, with
-    /// 7.1). So these get 7.0, which every driver since CUDA 11.0 loads, and 8.0 gets 7.1, for which it takes CUDA 11.1.
+    /// 7.1). So these get 7.0, which every driver since CUDA 11.0 loads, and 8.0 gets 7.1, for which it takes CUDA 11.1. For 9.0 LLVM takes 8.0; `st.async`
+    /// came with 8.1, for which it takes CUDA 12.1.
     pub(crate) fn ptx_version_feature(self) -> Option<&'static str> {
         match self.capability() {
             ..80 => Some("+ptx70"),
             80 => Some("+ptx71"),
+            90 => Some("+ptx81"),
             _ => None,
         }
     }
