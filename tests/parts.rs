@@ -239,3 +239,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn blocks_that_share_tiles_give_each_other_their_sums_tile_after_tile() {
+    let normal = |random: &mut ChaCha12Rng, _: usize, _: usize| -> f32 { StandardNormal.sample(random) };
+    for gemm in gemms() {
+        // Three tiles for some of the clusters of a GPU with 132 multiprocessors; of one block of numbers along k, of which one of two blocks has none, and
+        // of three.
+        for (k, is_suspect) in [(100, false), (100, true), (384, false)] {
+            let (mut a, b) = (matrix(64, k, 1, normal), matrix(k, 64 * (2 * 66 + 1) + 1, 2, normal));
+            if is_suspect {
+                a[[0, 0]] = f32::powi(2.0, 70);
+            }
+            let (c, _) = product_of("64x64x2_fp32-tc", &gemm, a.view(), b.view());
+            let error = error(&c, &a, &b);
+            assert!(error < 4e-7, "{error:e} with K = {k} on {}", gemm.device().info().name);
+        }
+    }
+}

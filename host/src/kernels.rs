@@ -201,7 +201,7 @@ pub fn source_line(file: &str, line: u32) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    const ROWS: Layout = Layout { by_columns: false, aligned: true };
+    const ROWS: Layout = Layout { by_columns: false, mappable: true, aligned: true };
 
     #[test]
     fn every_kernel_is_found_by_its_name_and_every_family_by_its_own() {
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_family_takes_matrices_however_they_lie_and_a_kernel_only_those_that_it_can_copy() {
         let family = by_name("128x256x16").unwrap();
-        let words = Layout { aligned: false, ..ROWS };
+        let words = Layout { mappable: false, aligned: false, ..ROWS };
         let columns = Layout { by_columns: true, ..ROWS };
         for (a, b, kernel) in [(ROWS, ROWS, "kv"), (ROWS, words, "kw"), (columns, ROWS, "vv"), (columns, columns, "vk")]
         {

@@ -33,7 +33,9 @@ pub struct Layout {
     /// Whether the elements of a column are contiguous, instead of those of a row.
     pub by_columns: bool,
     /// Whether every row (or column, if those are contiguous) begins at a multiple of 16 bytes, in every matrix of the
-    /// batch.
+    /// batch, as tensor maps want it.
+    pub mappable: bool,
+    /// The same, and that they end at one, so that 16 bytes can be loaded at a time.
     pub aligned: bool,
 }
 

@@ -6,7 +6,7 @@
 //! each block; what is at the same place in every block has an address there that [`address_in`] gives.
 //!
 //! A block's shared memory must stay until the others are through with it: all meet at the cluster's barrier once more before
-//! they end.
+//! they end, or know otherwise that nothing is on its way there.
 
 /// This block's rank in its cluster: `%cluster_ctarank` (PTX ISA, "Special Registers").
 #[inline(always)]
@@ -94,8 +94,8 @@ pub unsafe fn arrive_at(barrier: u32) {
     let _ = barrier;
 }
 
-/// The same as [`arrive_at`]; and what this thread has done so far, and what others had done that it knows of, is done for whoever [waits](sleep), in any block of
-/// the cluster: `mbarrier.arrive.release.cluster.shared::cluster`.
+/// The same as [`arrive_at`]; and what this thread has done so far, and what others had done that it knows of, is done for
+/// whoever [waits](sleep), in any block of the cluster: `mbarrier.arrive.release.cluster.shared::cluster`.
 ///
 /// # Safety
 ///

@@ -23,7 +23,7 @@ pub struct Family {
     pub precision: Precision,
     /// Of factors in parts, whether sums may be [scaled at the end](Shape::MAY_SCALE_LAST). Else false.
     pub may_scale_last: bool,
-    /// Blocks of a cluster, whose tiles are one below the other.
+    /// Blocks of a cluster whose tiles are one below the other.
     pub cluster: u32,
     /// Blocks of a cluster that [share a tile](Shape::BLOCKS_ALONG_K).
     pub along_k: u32,
@@ -160,6 +160,7 @@ macro_rules! families {
                     precision: Precision::$precision,
                     cluster: $cluster,
                     along_k: $along_k,
+                    // The same for all.
                     may_scale_last: [$($entry::MAY_SCALE_LAST),+][0],
                     kernels: &[$($entry::KERNEL),+],
                 };

@@ -26,7 +26,7 @@ use kernel_common::{barriers, clusters, tensor_maps, vectors, Call};
 
 use crate::ieee;
 use crate::output;
-use crate::pipelined::{rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
+use crate::pipelined::{part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
@@ -36,38 +36,23 @@ const CUT_OFF: f32 = f32::EPSILON;
 /// The bits of a sum that tell whether something was cut off.
 const LAST_BITS: u32 = 7;
 /// The least inner dimension at which something is given back.
-pub(crate) const LEAST_CUT_OFF: u32 = BLOCK / 4;
+const LEAST_CUT_OFF: u32 = BLOCK / 4;
 
 /// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
 pub(crate) const JUDGES: u32 = 3;
 
 /// How often a warpgroup arrives at a stage's empty barrier: once a warp. For what it has read of the scales each warp only knows for itself.
-pub(crate) const ARRIVALS: u32 = 4;
+pub(crate) const ARRIVALS: u32 = WARPGROUP as u32 / 32;
 
-/// Adds the mean of what tensor cores have cut off to what short sums of theirs add up to, where something was.
-#[inline(always)]
-pub(crate) fn give_back_what_was_cut_off(total: &mut [f32], cut_off: f32) {
-    for i in 0..total.len() {
-        let missing = if total[i].to_bits() & LAST_BITS == 0 { 0.0 } else { cut_off };
-        total[i] = total[i].mul_add(missing, total[i]);
-    }
-}
-
-/// Which of the gifts comes from the same block, where warpgroups take turns; the other block's come first.
+/// Of blocks that share a tile, which of the gifts to the first warpgroup comes from its own block's second one. Those from the other block come before.
 const OF_OWN_BLOCK: u32 = MULTIPLIERS as u32;
 
-/// Warps of warpgroups.
-const WARPS: u32 = WARPGROUP as u32 / 32;
+/// How often it's said that gifts are there, beside the other block's bytes: by the thread that says how many these are, and by each warp of the own
+/// second warpgroup.
+pub(crate) const GIVERS: u32 = 1 + ARRIVALS;
 
-/// How often what a block is given is said to be there, beside the other block's bytes: by the thread that says how many they are, and, where warpgroups take
-/// turns, by each warp of the block's own second warpgroup.
-pub(crate) const fn givers<S: Shape>() -> u32 {
-    1 + if S::BY_TURNS { WARPS } else { 0 }
-}
-
-/// How often what a block has given is said to have been taken: once by each warp that stores, where warpgroups take turns of both blocks' first
-/// warpgroups.
-pub(crate) const TAKERS: u32 = WARPS * MULTIPLIERS as u32;
+/// How often it's said that a block's gifts were taken: by each warp of the first warpgroup, the other block's and its own.
+pub(crate) const TAKERS: u32 = 2 * ARRIVALS;
 
 /// Looks, while others multiply, whether something is suspect: at all `number` flags that the splitting has left.
 ///
@@ -124,7 +109,8 @@ pub(crate) unsafe fn product<S: Shape>(
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
     let mut tile = Tiles::first::<S>();
     // Of blocks that share a short K one may have nothing of it, of any tile.
-    let has_steps = S::BLOCKS_ALONG_K == 1 || tiles.place::<S>(call, tile).has_steps();
+    let [from, to] = part_of_k::<S>(call);
+    let has_steps = S::BLOCKS_ALONG_K == 1 || from < to;
     let mut work = Work::new::<S>(ring, multiplier, has_steps);
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
@@ -138,11 +124,19 @@ pub(crate) unsafe fn product<S: Shape>(
         } else if S::BY_TURNS {
             work.exchange::<S>(&mut total);
         }
-        if whole.k >= LEAST_CUT_OFF {
-            give_back_what_was_cut_off(total.as_mut(), CUT_OFF);
-        }
-        if !is_suspect(ring.verdict::<S>()) {
-            work.store::<S>(maps, call, place, &total);
+        if work.stores::<S>() {
+            let total = total.as_mut();
+            let own = if S::BY_TURNS { S::GIVEN } else { total.len() };
+            let own = &mut total[..own];
+            if whole.k >= LEAST_CUT_OFF {
+                for i in 0..own.len() {
+                    let missing = if own[i].to_bits() & LAST_BITS == 0 { 0.0 } else { CUT_OFF };
+                    own[i] = own[i].mul_add(missing, own[i]);
+                }
+            }
+            if !is_suspect(ring.verdict::<S>()) {
+                work.store::<S>(maps, call, place, own);
+            }
         }
         tile += Tiles::step::<S>();
     }
@@ -318,70 +312,71 @@ impl Work {
         }
     }
 
-    /// Gives the other block this one's sums of the columns that it stores, and adds the other's sums of this one's columns: half of them, which come
-    /// first then. Where warpgroups take turns, the first one of each block adds up all and stores them.
+    /// Whether this warpgroup stores anything: of blocks that share a tile the first one adds up all.
+    #[inline(always)]
+    fn stores<S: Shape>(&self) -> bool {
+        S::BLOCKS_ALONG_K == 1 || self.multiplier == 0
+    }
+
+    /// Gives the other block this one's sums of the columns that it stores, and, in the warpgroup that [stores](Work::stores), adds up all sums of this
+    /// one's columns, which come first then.
+    ///
+    /// Each block waits for all that it's given, so that nobody writes to one that has ended; and who has taken the last tile's gifts keeps it to himself.
+    ///
+    /// # Safety
+    ///
+    /// All threads of both blocks that multiply must come here, once for each tile.
     #[inline(always)]
     unsafe fn exchange_with_block<S: Shape>(&mut self, total: &mut <S::Product as Product>::Sums, is_last_tile: bool) {
-        const { assert!(S::BLOCKS_ALONG_K <= 2) };
         let total = total.as_mut();
         let rank = rank_along_k::<S>();
-        let (given, taken) = (self.ring.given::<S>(), self.ring.taken::<S>());
+        let (are_given, are_taken) = (self.ring.given::<S>(), self.ring.taken::<S>());
         let of_other = |address: u32| clusters::address_in(1 - rank, address);
-        let stores = !S::BY_TURNS || self.multiplier == 0;
-        // Where the sums of one warpgroup for another begin; neighbouring threads are neighbours there.
-        let gift = |number: u32| self.ring.exchange::<S>() + number * S::GIFT as u32 + 16 * self.thread;
-        let next = 16 * WARPGROUP as u32;
-        let four = |total: &[f32], i: usize, is_second: bool| {
-            let at = |j: usize| if is_second { total[S::GIVEN + 4 * i + j] } else { total[4 * i + j] };
+        let is_first_lane = self.thread.is_multiple_of(32);
+        // Where four sums of a gift are; neighbouring threads are neighbours there.
+        let place = |gift: u32, i: usize| {
+            self.ring.exchange::<S>() + gift * S::GIFT as u32 + 16 * (i * WARPGROUP) as u32 + 16 * self.thread
+        };
+        let four = |total: &[f32], i: usize, is_second_half: bool| {
+            let at = |j: usize| if is_second_half { total[S::GIVEN + 4 * i + j] } else { total[4 * i + j] };
             [at(0), at(1), at(2), at(3)]
         };
         if self.multiplier == 0 && self.thread == 0 {
-            barriers::arrive_and_expect(given, (MULTIPLIERS * S::GIFT) as u32);
+            barriers::arrive_and_expect(are_given, (MULTIPLIERS * S::GIFT) as u32);
         }
         if self.exchanged > 0 {
-            // What was given for the tile before has been taken.
-            clusters::sleep(taken, (self.exchanged - 1) % 2);
+            // The gifts of the tile before.
+            clusters::sleep(are_taken, (self.exchanged - 1) % 2);
         }
-        let (to, report) = (of_other(gift(self.multiplier)), of_other(given));
+        let (to, barrier) = (of_other(place(self.multiplier, 0)), of_other(are_given));
         for i in 0..S::GIVEN / 4 {
-            clusters::store_and_report(to + next * i as u32, four(total, i, rank == 0), report);
+            clusters::store_and_report(to + 16 * (i * WARPGROUP) as u32, four(total, i, rank == 0), barrier);
         }
-        if stores {
-            clusters::sleep(given, self.exchanged % 2);
+        if self.stores::<S>() {
+            clusters::sleep(are_given, self.exchanged % 2);
             for i in 0..S::GIVEN / 4 {
                 let mut sums = four(total, i, rank != 0);
-                let given = |number: u32| vectors::load_shared(gift(number) + next * i as u32);
-                if S::BY_TURNS {
-                    let (own, [first, second]) = (given(OF_OWN_BLOCK), [given(0), given(1)]);
-                    for j in 0..4 {
-                        sums[j] = (sums[j] + own[j]) + (first[j] + second[j]);
-                    }
-                } else {
-                    let other = given(self.multiplier);
-                    for j in 0..4 {
-                        sums[j] += other[j];
-                    }
+                let [first, second, own] = [0, 1, OF_OWN_BLOCK].map(|gift| vectors::load_shared(place(gift, i)));
+                for j in 0..4 {
+                    sums[j] = (sums[j] + own[j]) + (first[j] + second[j]);
                 }
                 total[4 * i..4 * i + 4].copy_from_slice(&sums);
             }
+            // After the last tile the other block may be gone.
+            if !is_last_tile {
+                barriers::sync_warp();
+                if is_first_lane {
+                    clusters::release_at(of_other(are_taken));
+                    barriers::arrive(are_taken);
+                }
+            }
         } else {
             for i in 0..S::GIVEN / 4 {
-                vectors::store_shared(gift(OF_OWN_BLOCK) + next * i as u32, four(total, i, rank != 0));
+                vectors::store_shared(place(OF_OWN_BLOCK, i), four(total, i, rank != 0));
             }
-        }
-        // After the last tile the other block may be gone.
-        let says_it_took = stores && !is_last_tile;
-        if says_it_took || !stores {
             barriers::sync_warp();
-            if self.thread.is_multiple_of(32) {
-                if stores {
-                    clusters::release_at(of_other(taken));
-                    if S::BY_TURNS {
-                        barriers::arrive(taken);
-                    }
-                } else {
-                    barriers::arrive(given);
-                }
+            if is_first_lane {
+                barriers::arrive(are_given);
             }
         }
         self.exchanged += 1;
@@ -413,26 +408,16 @@ impl Work {
 
     /// Stores this warpgroup's part of a tile.
     #[inline(always)]
-    unsafe fn store<S: Shape>(
-        &self,
-        maps: Maps,
-        call: &TensorCall,
-        place: Place,
-        total: &<S::Product as Product>::Sums,
-    ) {
-        let (total, staging) = (total.as_ref(), self.ring.staging::<S>(self.multiplier));
+    unsafe fn store<S: Shape>(&self, maps: Maps, call: &TensorCall, place: Place, total: &[f32]) {
         let row = place.row + 64 * Work::rows_of::<S>(self.multiplier);
-        let (sums, columns) = if S::SUMMED_BY == 1 {
-            (total, 0)
-        } else {
-            let half = if S::BLOCKS_ALONG_K > 1 { rank_along_k::<S>() } else { self.multiplier };
-            (&total[..S::GIVEN], half * S::COLUMNS as u32 / 2)
+        // Which half of the columns.
+        let half = match (S::BLOCKS_ALONG_K, S::BY_TURNS) {
+            (1, false) => 0,
+            (1, true) => self.multiplier,
+            _ => rank_along_k::<S>(),
         };
-        if S::BLOCKS_ALONG_K > 1 && S::BY_TURNS && self.multiplier > 0 {
-            return;
-        }
-        let first = [place.column + columns, row, place.output];
-        output::store::<S>(sums, maps.c, call, first, staging, self.multiplier);
+        let first = [place.column + half * S::COLUMNS as u32 / 2, row, place.output];
+        output::store::<S>(total, maps.c, call, first, self.ring.staging::<S>(self.multiplier), self.multiplier);
     }
 }
 

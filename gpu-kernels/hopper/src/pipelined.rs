@@ -4,7 +4,7 @@
 //! warpgroups that multiply are through with it. The one thread that copies runs ahead as far as there are empty stages, into the next tile of C
 //! too; so copies go on while sums are stored.
 //!
-//! Blocks of a [cluster](Shape::CLUSTER) fill each other's stages, as the book's lesson `cluster` explains.
+//! Blocks of a [cluster](Shape::CLUSTER) fill each other's stages, as the book's lesson `cluster` explains, or [share a tile](Shape::BLOCKS_ALONG_K).
 
 use cuda_std::*;
 use kernel_common::call::TensorCall;
@@ -29,10 +29,6 @@ const _: () = {
     let multiplying = MULTIPLIERS as u32 * MULTIPLYING_REGISTERS;
     assert!(COPYING_REGISTERS + multiplying <= (1 + MULTIPLIERS as u32) * at_first);
 };
-
-/// The mean of what tensor cores have cut off a sum over one step along k, by the sum: half a unit in the last place, with which the errors of random
-/// products are least, measured on an H200.
-const CUT_OFF: f32 = 0.5 * f32::EPSILON;
 
 /// The addresses of a kernel's tensor maps.
 #[derive(Clone, Copy)]
@@ -61,14 +57,6 @@ pub(crate) struct Place {
     /// The steps along k.
     pub(crate) from: u32,
     pub(crate) to: u32,
-}
-
-impl Place {
-    /// Whether there is anything along k.
-    #[inline(always)]
-    pub(crate) fn has_steps(&self) -> bool {
-        self.from < self.to
-    }
 }
 
 /// The tiles of a batch of products, in the order in which they are computed: down a group of rows of tiles, column by column. With clusters, a row has
@@ -117,10 +105,7 @@ impl Tiles {
         let (row, column) = (first + within % rows, within / rows * S::COLUMNS as u32);
         let row = (row * S::CLUSTER as u32 + rank::<S>()) * S::ROWS as u32;
         if S::BLOCKS_ALONG_K > 1 {
-            // Of the blocks along k each has as many, but for one.
-            let blocks = call.k / (2 * BLOCK);
-            let until = |rank: u32| blocks * rank / S::BLOCKS_ALONG_K as u32 * 2 * BLOCK;
-            let (from, to) = (until(rank_along_k::<S>()), until(rank_along_k::<S>() + 1));
+            let [from, to] = part_of_k::<S>(call);
             return Place { row, column, product: output, output, from, to };
         }
         if call.splits == 1 {
@@ -268,6 +253,7 @@ impl Ring {
 /// [`THREADS`](crate::shape::THREADS) threads a block, along x as blocks, and [`Shape::SHARED_BYTES`] of dynamic shared memory.
 #[inline(always)]
 pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Call>, flags: u64) {
+    const { assert!(S::BLOCKS_ALONG_K == 1 || S::BLOCKS_ALONG_K == 2 && S::PARTS && S::BY_TURNS && S::CLUSTER == 1) };
     grids::let_the_next_grid_begin();
     let ring = Ring::new::<S>();
     let thread = thread::thread_idx_x();
@@ -295,7 +281,7 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
             barriers::initialise(ring.verdict::<S>(), parts::JUDGES);
         }
         if S::BLOCKS_ALONG_K > 1 {
-            barriers::initialise(ring.given::<S>(), parts::givers::<S>());
+            barriers::initialise(ring.given::<S>(), parts::GIVERS);
             barriers::initialise(ring.taken::<S>(), parts::TAKERS);
         }
         barriers::show_to_copies();
@@ -476,17 +462,14 @@ unsafe fn sum_shortly<S: Shape>(
     } else {
         steps.add_last::<S>(&mut even, total.as_mut());
     }
-    if place.to - place.from >= parts::LEAST_CUT_OFF {
-        parts::give_back_what_was_cut_off(total.as_mut(), CUT_OFF);
-    }
     steps.turn
 }
 
-/// Where a warpgroup is that [sums shortly](sum_shortly).
+/// Where a warpgroup is that [sums shortly](sum_shortly): at a step that tensor cores have begun with, whose sums nobody touches until they were waited for.
 struct Steps {
     ring: Ring,
     multiplier: u32,
-    /// The stage of the step that tensor cores have begun with.
+    /// The step's stage.
     turn: Turn,
     k: u32,
     to: u32,
@@ -499,7 +482,11 @@ impl Steps {
         self.k + steps * (S::DEPTH as u32) < self.to
     }
 
-    /// Starts a step.
+    /// Starts the step.
+    ///
+    /// # Safety
+    ///
+    /// As for [`sum`]; nothing else is under way in `sums`.
     #[inline(always)]
     unsafe fn start<S: Shape>(&self, sums: &mut <S::Product as Product>::Sums) {
         barriers::sleep(self.ring.full(self.turn.stage), self.turn.parity);
@@ -508,6 +495,10 @@ impl Steps {
     }
 
     /// Starts the next step, and adds the sums of this one, when they are there, to the total.
+    ///
+    /// # Safety
+    ///
+    /// As for [`sum`]; `this` are the sums of the step that was started, and there is a next one.
     #[inline(always)]
     unsafe fn start_and_add<S: Shape>(
         &mut self,
@@ -524,6 +515,10 @@ impl Steps {
     }
 
     /// Adds the sums of the last step.
+    ///
+    /// # Safety
+    ///
+    /// As for [`sum`]; `this` are the sums of the step that was started.
     #[inline(always)]
     unsafe fn add_last<S: Shape>(&mut self, this: &mut <S::Product as Product>::Sums, total: &mut [f32]) {
         let stage = self.turn.stage;
@@ -534,6 +529,10 @@ impl Steps {
 }
 
 /// Gives back the stage of a step, and adds its sums to the total.
+///
+/// # Safety
+///
+/// As for [`give_back`], of all threads of the warpgroup.
 #[inline(always)]
 unsafe fn give_back_and_add<S: Shape>(empty: u32, sums: &[f32], total: &mut [f32]) {
     if thread::thread_idx_x().is_multiple_of(WARPGROUP as u32) {
@@ -552,6 +551,14 @@ fn rank<S: Shape>() -> u32 {
     } else {
         0
     }
+}
+
+/// Where this block's part of K begins and ends, of those that share a tile. If there is a single block of numbers along k, the first one has nothing.
+#[inline(always)]
+pub(crate) fn part_of_k<S: Shape>(call: &TensorCall) -> [u32; 2] {
+    let blocks = call.k / (2 * BLOCK);
+    let rank = rank_along_k::<S>();
+    [rank, rank + 1].map(|rank| blocks * rank / S::BLOCKS_ALONG_K as u32 * 2 * BLOCK)
 }
 
 /// Which part of K is this block's, of those that share a tile.

@@ -21,21 +21,22 @@ pub trait Shape {
     /// Whether the warpgroups that multiply take turns along k, each with the whole tile for 64 numbers, and add up their sums at the end; else each has
     /// its own rows of the tile. So a tile has half as many rows, and what it reads of A in shared memory is read once.
     const BY_TURNS: bool = false;
-    /// Blocks of a cluster. Their tiles of C are one below the other: each copies its tile of A and its part of B's for all of them, so that the second-level
+    /// Blocks of a cluster whose tiles of C are one below the other: each copies its tile of A and its part of B's for all of them, so that the second-level
     /// cache is asked for less, which saves power.
     const CLUSTER: usize = 1;
-    /// Blocks of a cluster that share a tile of C: each multiplies a part of K, gives the others its sums of the columns that they store, and stores the
-    /// sums of its own. So twice as many multiprocessors have work where C has few tiles, and each copies half as much. Of factors in parts only.
+    /// Blocks of a cluster that share a tile of C, 1 or 2: each multiplies a part of K, gives the other its sums of the columns that this one stores, and
+    /// stores the sums of its own. So twice as many multiprocessors have work where C has few tiles, and each copies half as much. Where warpgroups
+    /// take turns only.
     const BLOCKS_ALONG_K: usize = 1;
-    /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where several warpgroups share a sum there are
+    /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where warpgroups take turns there are
     /// few blocks, and it would pay for neither comparing their scales nor making them the same.
-    const MAY_SCALE_LAST: bool = Self::PARTS && Self::SUMMED_BY == 1;
+    const MAY_SCALE_LAST: bool = Self::PARTS && !Self::BY_TURNS;
     /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
     /// has all registers of a multiprocessor.)
     const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
     /// Blocks along k after which the total is put aside and begins anew, so that no sum gets long: where there are few tiles, which is where cuBLAS cuts
     /// K into parts.
-    const PUT_ASIDE: Option<u32> = if Self::PARTS && Self::SUMMED_BY > 1 { Some(8) } else { None };
+    const PUT_ASIDE: Option<u32> = if Self::BY_TURNS { Some(8) } else { None };
     /// Bytes of totals that are put aside, where there are no registers for them.
     const ASIDE: usize = if Self::HAS_FEW_SUMS { 4 * WARPGROUP * MULTIPLIERS * Self::COLUMNS / 2 } else { 0 };
     /// Whether sums can be [short](TensorCall::sums_are_short), for which there are registers if they are few.
@@ -69,8 +70,6 @@ pub trait Shape {
     const SCALES: usize = if Self::PARTS { 4 * (Self::ROWS + Self::COLUMNS) } else { 0 };
     /// Bytes of what warpgroups are about to store.
     const STAGING: usize = MULTIPLIERS * Self::BOXES * BOX;
-    /// Warpgroups that share each sum.
-    const SUMMED_BY: usize = Self::BLOCKS_ALONG_K * if Self::BY_TURNS { MULTIPLIERS } else { 1 };
     /// Sums of a thread that a warpgroup gives another that stores them: half of all.
     const GIVEN: usize = Self::COLUMNS / 4;
     /// Bytes of what one warpgroup gives another.
@@ -78,10 +77,10 @@ pub trait Shape {
     /// Bytes through which warpgroups that share sums give them to those that store them.
     const EXCHANGE: usize = Self::GIFT
         * match (Self::BLOCKS_ALONG_K, Self::BY_TURNS) {
-            (1, false) => 0,
-            // Each of a block's warpgroups has one from the other, or from the other block's.
-            (1, true) | (_, false) => MULTIPLIERS,
-            // One warpgroup has three, from the three others.
+            (_, false) => 0,
+            // Each of a block's warpgroups has one, from the other.
+            (1, true) => MULTIPLIERS,
+            // The first one of a block has three, from the three others.
             _ => 3,
         };
     /// Scales of so many blocks along k are in shared memory. Copies are never further ahead of whoever reads scales: when a stage is empty for the

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
-    plan::{Plan, Problem},
+    plan::{Plan, Problem, tensor_cores::SHORT_SUM},
 };
 
 /// What one launch can take.
@@ -646,10 +646,6 @@ impl Gemm {
         Ok(())
     }
 }
-
-/// Of what is packed, the inner dimension from which on tensor cores sum up so much at a time. There cuBLAS is more exact than otherwise, by other kernels
-/// than those for aligned lines, and, with packing beside it, what short sums cost is little.
-const SHORT_SUM: usize = 64;
 
 /// How much of K each split takes and how many splits that makes, none of them empty.
 fn split(kernel: &Kernel, splits: u32, k: usize) -> (u32, u32) {

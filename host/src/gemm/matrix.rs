@@ -700,8 +700,9 @@ impl<'a> Operand<'a> {
     pub(super) fn layout(&self) -> Layout {
         let by_columns = self.column_stride != 1;
         let contiguous = if by_columns { self.rows } else { self.columns };
-        let aligned = contiguous.is_multiple_of(self.elements_together()) && self.is_mappable();
-        Layout { by_columns, aligned }
+        let mappable = self.is_mappable();
+        let aligned = contiguous.is_multiple_of(self.elements_together()) && mappable;
+        Layout { by_columns, mappable, aligned }
     }
 
     /// Whether it is in memory of `device`.

@@ -168,7 +168,7 @@ mod tests {
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
 
     fn problem(m: usize, n: usize, k: usize) -> Problem {
-        let rows = Layout { by_columns: false, aligned: true };
+        let rows = Layout { by_columns: false, mappable: true, aligned: true };
         Problem { m, n, k, a: rows, b: rows, batch: 1, plain: true }
     }
 

@@ -7,7 +7,7 @@
 //!   seconds = rounds * (tile + steps * step)      rounds = tiles / multiprocessors, rounded up
 //! ```
 //!
-//! with a step of 64 along k (of tf32, 32). Where C has few tiles, K is split, and each split has tiles of its own; then the sums of all splits are added
+//! with a step of 64 along k (of tf32, 32), of which blocks that share a tile each have a part. Where C has few tiles, K is split, and each split has tiles of its own; then the sums of all splits are added
 //! up. The constants of each width are those of an H200, with matrices of random numbers.
 
 use gpu_kernels::Precision;
@@ -58,8 +58,11 @@ pub(crate) const LARGEST_OF_PARTS: usize = 1 << 28;
 /// The largest sizes of others.
 const LARGEST: usize = 1 << 30;
 
-/// The largest inner dimension with which tensor cores may sum up all of what is packed.
-const LONGEST_SUM_OF_PACKED: usize = 128;
+/// Of what is packed, the inner dimension above which tensor cores sum up so much at a time, with kernels that can. There cuBLAS is more exact than
+/// otherwise, by other kernels than those for aligned lines, and, with packing beside it, what short sums cost is little.
+pub(crate) const SHORT_SUM: usize = 64;
+/// The inner dimension up to which wide tiles, which can't, are taken all the same: for two steps along k they gain more than short sums do.
+const LONGEST_SUM_OF_WIDE_TILES: usize = 128;
 
 /// Parts that K may be cut into.
 const SPLITS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64];
@@ -80,9 +83,9 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
     // Tiles of 64 rows read more for each product, which costs power where all multiprocessors have work.
     let are_many = tiles >= u64::from(machine.multiprocessors);
-    // What is packed is multiplied with short sums, for which wide tiles have no registers. It doesn't matter where there are few of them.
+    // What is packed is multiplied with short sums, for which wide tiles have no registers.
     let has_halves = matches!(precision, Precision::Bf16 | Precision::F16);
-    let is_narrow = has_halves && k > LONGEST_SUM_OF_PACKED && !(a.aligned && b.aligned);
+    let is_narrow = has_halves && k > LONGEST_SUM_OF_WIDE_TILES && !(a.mappable && b.mappable);
     let families = FAMILIES.iter().filter(|family| {
         let is_for = (family.tile.m >= 128 || !are_many) && !(is_narrow && family.tile.n > 128);
         family.precision == precision && is_for
@@ -115,7 +118,8 @@ fn seconds(family: &Family, splits: u32, problem: &Problem, machine: Machine) ->
     let tiles = |length: usize, tile: u32| length.div_ceil(tile as usize) as f64;
     let (all_steps, parts) = (tiles(k, family.tile.k).max(1.0), f64::from(splits));
     let along_k = f64::from(family.along_k);
-    let steps = (all_steps / parts / along_k).ceil();
+    // Blocks that share a tile have whole blocks of numbers, two steps each.
+    let steps = if along_k > 1.0 { 2.0 * (all_steps / 2.0 / along_k).ceil() } else { (all_steps / parts).ceil() };
     // Clusters take as many rows of tiles as they have blocks.
     let blocks = family.cluster;
     let tiles_of_c = f64::from(blocks) * tiles(m, blocks * family.tile.m) * tiles(n, family.tile.n) * at_once;
@@ -146,7 +150,7 @@ mod tests {
     use crate::plan::Layout;
 
     const H200: Machine = Machine { multiprocessors: 132, compute_capability: (9, 0) };
-    const ROWS: Layout = Layout { by_columns: false, aligned: true };
+    const ROWS: Layout = Layout { by_columns: false, mappable: true, aligned: true };
 
     fn chosen(problem: Problem) -> &'static str {
         plan(&problem, H200, Precision::Bf16).unwrap().kernel.name
@@ -189,14 +193,14 @@ mod tests {
 
     #[test]
     fn unaligned_factors_of_16_bits_get_tiles_with_room_for_short_sums_unless_they_are_short_anyway() {
-        let unaligned = Layout { aligned: false, ..ROWS };
+        let unaligned = Layout { mappable: false, aligned: false, ..ROWS };
         let of = |k: usize| chosen(Problem { a: unaligned, k, ..square(4095) });
         assert!(of(129).starts_with("tensor_128x128_bf16") && of(128).starts_with("tensor_128x256_bf16"));
     }
 
     #[test]
     fn every_layout_has_a_plan_and_other_gpus_have_none() {
-        let unaligned = Problem { a: Layout { aligned: false, ..ROWS }, ..square(8192) };
+        let unaligned = Problem { a: Layout { mappable: false, aligned: false, ..ROWS }, ..square(8192) };
         let a100 = Machine { multiprocessors: 108, compute_capability: (8, 0) };
         for precision in [Precision::Bf16, Precision::F16, Precision::Tf32, Precision::F32Parts] {
             assert!(plan(&unaligned, H200, precision).is_some_and(|plan| plan.kernel.precision == precision));

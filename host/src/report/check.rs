@@ -370,6 +370,18 @@ fn advice_on_hopper(problem: &Problem, first: &str, second: &str, language: Lang
             format!("The copy ({first}) may not be done when it's read ({second}): whoever reads must wait at the copy's mbarrier, for the parity of the phase that was told to expect its bytes (arrive_and_expect)."),
             format!("读取时（{second}）拷贝（{first}）可能还没有完成：读取者必须在该拷贝的 mbarrier 上等待，奇偶位必须是预期了这些字节（arrive_and_expect）的那个阶段。"),
         ),
+        (ReadAfterWrite, Agent::AsyncStore, _) => language.choose(
+            format!("What is stored ({first}) may not have come when it's read ({second}): whoever reads must wait at the mbarrier that counts its bytes, for the parity of the phase that was told to expect them (arrive_and_expect)."),
+            format!("读取时（{second}）所存的数据（{first}）可能还没有到达：读取者必须在统计其字节数的 mbarrier 上等待，奇偶位必须是预期了这些字节（arrive_and_expect）的那个阶段。"),
+        ),
+        (WriteAfterRead, _, Agent::AsyncStore) => language.choose(
+            format!("The store ({second}) goes into what others still read ({first}): they must arrive at an mbarrier of the storing block after their reads, and whoever stores must wait there first."),
+            format!("存储（{second}）写入的位置其他线程还在读取（{first}）：它们必须在读取之后到达存储方线程块的 mbarrier，存储者要先在那里等待。"),
+        ),
+        (WriteAfterWrite, Agent::AsyncStore, _) | (WriteAfterWrite, _, Agent::AsyncStore) => language.choose(
+            format!("{first} and {second} write the same place, and one of them is a store that may still be on its way to another block: wait at the mbarrier that counts its bytes in between, or use another place."),
+            format!("{first}与{second}写同一位置，其中之一是可能还在去往另一个线程块途中的存储：请在两者之间等待统计其字节数的 mbarrier，或使用另一个位置。"),
+        ),
         (WriteAfterRead, Agent::WarpgroupProduct, _) => language.choose(
             format!("The product ({first}) may still be reading what {second} overwrites: its warpgroup must wait for it (Product::wait) and only then tell the writer, at the stage's mbarrier or a barrier."),
             format!("{second}写入时，乘法（{first}）可能还在读取该处：它的 warpgroup 必须先等待（Product::wait），然后才能通过该级的 mbarrier 或屏障通知写入者。"),

@@ -83,8 +83,12 @@ impl Class {
     pub fn problem(&self) -> Problem {
         let off = |way: Way| usize::from(way == Way::Words);
         let (m, n) = (self.m - off(self.a), self.n - off(self.b));
-        let a = Layout { by_columns: self.a != Way::AlongK, aligned: self.a != Way::Words };
-        let b = Layout { by_columns: self.b == Way::AlongK, aligned: self.b != Way::Words };
+        let layout = |by_columns: bool, way: Way| {
+            let aligned = way != Way::Words;
+            Layout { by_columns, mappable: aligned, aligned }
+        };
+        let a = layout(self.a != Way::AlongK, self.a);
+        let b = layout(self.b == Way::AlongK, self.b);
         let plain = !a.by_columns && !b.by_columns;
         Problem { m, n, k: self.k, a, b, batch: 1, plain }
     }
