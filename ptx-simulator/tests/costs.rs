@@ -523,6 +523,12 @@ fn a_copy_that_reads_all_or_nothing_takes_its_transfers_or_a_store_of_zeros() {
             "selp.s32 %r6, 0, 16, %p2; mov.u32 %r4, %r6;",
             "selp.b32 %r6, 0, 16, %p1; mov.u32 %r7, %r6; mov.u32 %r4, %r7;",
         ),
+        // As several predicates say.
+        (
+            "selp.b32 %r6, 16, 0, %p2; selp.b32 %r4, %r6, 0, %p2;",
+            "selp.b32 %r6, 16, 0, %p2; selp.b32 %r4, 0, %r6, %p2;",
+            "selp.b32 %r6, 16, 0, %p2; selp.b32 %r4, %r6, 0, %p1;",
+        ),
     ] {
         assert_eq!([all, nothing, half].map(|size| takes(0, size, ", %r4")), [4, 4, 2 + 2]);
         // Rows that begin 16 bytes further in shared memory's lines than in global memory's.

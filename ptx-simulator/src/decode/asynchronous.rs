@@ -232,8 +232,8 @@ impl<'a> Builder<'a, '_> {
 /// What a register with a size is defined as.
 #[derive(Clone, Copy)]
 enum Definition {
-    /// This many bytes or none, as a predicate says.
-    AllOrNothing(u32),
+    /// What one of two registers holds, as a predicate says.
+    Selected(u32, u32),
     /// What another register holds.
     Same(u32),
     /// Something else, or several things.
@@ -268,10 +268,7 @@ pub(super) fn tell_sizes(program: &mut Program, types: &[Option<AluTypes>]) {
         let computes = matches!(code[index].operation, Operation::Alu { .. }) && code[index].guard == Guard::NONE;
         let definition = match (mnemonic.split('.').next(), &reads[..]) {
             (Some("mov"), [source]) if computes => Definition::Same(*source),
-            (Some("selp"), [one, other]) if computes => match (bits.get(one), bits.get(other)) {
-                (Some(0), Some(bytes)) | (Some(bytes), Some(0)) => Definition::AllOrNothing(*bytes),
-                _ => Definition::Other,
-            },
+            (Some("selp"), [one, other]) if computes => Definition::Selected(*one, *other),
             _ => Definition::Other,
         };
         for row in writes {
@@ -280,17 +277,33 @@ pub(super) fn tell_sizes(program: &mut Program, types: &[Option<AluTypes>]) {
     }
     for instruction in code {
         let Operation::AsyncCopy(copy) = &mut instruction.operation else { continue };
-        // A chain of moves has fewer links than there are definitions, or it's a circle.
-        let (mut row, mut links) = (copy.size, definitions.len());
-        while let Some(Definition::Same(source)) = definitions.get(&row)
-            && links > 0
-        {
-            (row, links) = (*source, links - 1);
-        }
-        if let Some(Definition::AllOrNothing(bytes)) = definitions.get(&row)
-            && *bytes == u32::from(copy.bytes)
-        {
+        // Nothing is followed further than there are definitions, for it may be a circle.
+        if is_all_or_nothing(copy.size, u32::from(copy.bytes), &definitions, &bits, definitions.len()) {
             copy.kind = SourceSize::AllOrNothing;
         }
+    }
+}
+
+/// Whether a register has `all` or 0, as predicates say: one after the other, or the first of several.
+fn is_all_or_nothing(
+    row: u32,
+    all: u32,
+    definitions: &HashMap<u32, Definition>,
+    bits: &HashMap<u32, u32>,
+    links: usize,
+) -> bool {
+    if links == 0 {
+        return false;
+    }
+    let follow = |row: u32| is_all_or_nothing(row, all, definitions, bits, links - 1);
+    match definitions.get(&row) {
+        Some(Definition::Same(source)) => follow(*source),
+        Some(Definition::Selected(one, other)) => match (bits.get(one), bits.get(other)) {
+            (Some(one), Some(other)) => (*one, *other) == (0, all) || (*one, *other) == (all, 0),
+            (Some(0), None) => follow(*other),
+            (None, Some(0)) => follow(*one),
+            _ => false,
+        },
+        _ => false,
     }
 }
