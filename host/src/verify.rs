@@ -426,7 +426,8 @@ pub fn compare(result: ArrayView2<f32>, reference: &Reference) -> Verification {
 /// The mean over the elements that have a finite tolerance: where the product isn't finite there is nothing to allow.
 fn mean_of_numbers(tolerance: &Array2<f64>) -> f64 {
     let finite = || tolerance.iter().filter(|tolerance| tolerance.is_finite());
-    finite().sum::<f64>() / finite().count().max(1) as f64
+    // The sum of nothing would be -0.
+    finite().fold(0.0, |sum, tolerance| sum + tolerance) / finite().count().max(1) as f64
 }
 
 fn worse(new: f64, old: f64) -> bool {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 use gpu_kernels::Precision;
 use host::{
-    device::Device,
+    device::{Device, available_memory},
     gemm::{Gemm, HostProduct, precision_of, rounded},
     kernels,
     matrix::{self, OutputFile, can_allocate},
@@ -61,6 +61,15 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     ensure!(
         !arguments.verify || can_allocate(reference_bytes),
         "--verify needs {reference_bytes} bytes of host memory for the f64 reference, which are not to be had; leave it out"
+    );
+    // The result, and on the simulator all matrices of the product once more.
+    let of_c = count as u128 * m as u128 * n as u128;
+    let of_device = if gemm.device().is_simulator() { (product.a.len() + product.b.len()) as u128 + of_c } else { 0 };
+    let (needed, available) = (size_of::<f32>() as u128 * (of_c + of_device), available_memory());
+    ensure!(
+        needed <= u128::from(available),
+        "the {m} x {n} result needs {needed} bytes of host memory{}, and {available} are available; multiply parts of the matrices",
+        if of_device > 0 { ", with the simulator's matrices" } else { "" }
     );
     if arguments.verify {
         start_workers()?;

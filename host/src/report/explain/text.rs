@@ -180,7 +180,8 @@ pub fn gpu(
     bandwidth: f64,
     language: Language,
 ) -> String {
-    let (peak, bandwidth) = (peak / 1e12, bandwidth / 1e12);
+    // As many digits as are published.
+    let (peak, bandwidth) = ((peak / 1e11).round() / 10.0, bandwidth / 1e12);
     let arithmetic = match precision {
         Precision::F32 => "f32",
         Precision::Bf16 => language.choose("bf16 on tensor cores", "张量核心 bf16"),
