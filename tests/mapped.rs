@@ -152,7 +152,7 @@ one_by_one:{inside}
 	@%p6 fma.rn.f32 %f1, %f6, %f5, %f1;
 	st.global.f32 [%rd12], %f1;"
             );
-            let call = format!("{map}\n	.param .align 8 .b8 ENTRY_param_3[72]");
+            let call = format!("{map}\n	.param .align 8 .b8 ENTRY_param_3[80]");
             (call, sizes_and_place.to_owned(), store, ["3d", ", %r8"])
         }
     };
