@@ -277,33 +277,26 @@ pub(super) fn tell_sizes(program: &mut Program, types: &[Option<AluTypes>]) {
     }
     for instruction in code {
         let Operation::AsyncCopy(copy) = &mut instruction.operation else { continue };
-        // Nothing is followed further than there are definitions, for it may be a circle.
-        if is_all_or_nothing(copy.size, u32::from(copy.bytes), &definitions, &bits, definitions.len()) {
+        if is_all_or_nothing(copy.size, u32::from(copy.bytes), &definitions, &bits) {
             copy.kind = SourceSize::AllOrNothing;
         }
     }
 }
 
 /// Whether a register has `all` or 0, as predicates say: one after the other, or the first of several.
-fn is_all_or_nothing(
-    row: u32,
-    all: u32,
-    definitions: &HashMap<u32, Definition>,
-    bits: &HashMap<u32, u32>,
-    links: usize,
-) -> bool {
-    if links == 0 {
-        return false;
+fn is_all_or_nothing(mut row: u32, all: u32, definitions: &HashMap<u32, Definition>, bits: &HashMap<u32, u32>) -> bool {
+    // A chain has fewer links than there are definitions, or it's a circle.
+    for _ in 0..definitions.len() {
+        row = match definitions.get(&row) {
+            Some(Definition::Same(source)) => *source,
+            Some(Definition::Selected(one, other)) => match (bits.get(one), bits.get(other)) {
+                (Some(one), Some(other)) => return (*one, *other) == (0, all) || (*one, *other) == (all, 0),
+                (Some(0), None) => *other,
+                (None, Some(0)) => *one,
+                _ => return false,
+            },
+            _ => return false,
+        };
     }
-    let follow = |row: u32| is_all_or_nothing(row, all, definitions, bits, links - 1);
-    match definitions.get(&row) {
-        Some(Definition::Same(source)) => follow(*source),
-        Some(Definition::Selected(one, other)) => match (bits.get(one), bits.get(other)) {
-            (Some(one), Some(other)) => (*one, *other) == (0, all) || (*one, *other) == (all, 0),
-            (Some(0), None) => follow(*other),
-            (None, Some(0)) => follow(*one),
-            _ => false,
-        },
-        _ => false,
-    }
+    false
 }
