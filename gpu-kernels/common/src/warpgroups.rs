@@ -83,6 +83,13 @@ pub trait Product {
     /// is said. Until [`wait`](Product::wait), nobody may touch `sums` or write to the matrices.
     unsafe fn step<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, add: u32);
 
+    /// Starts sums = A B for a quarter of a step along k, as a group of its own: `a` and `b` are those of the step.
+    ///
+    /// # Safety
+    ///
+    /// As for [`step`](Product::step).
+    unsafe fn quarter<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, quarter: u32);
+
     /// Starts sums = A B of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
     /// are the large parts of 32 numbers, the others the small ones. Small by large and large by small of both steps come first, then large
     /// by large: what is cut off of small sums is small. Small by small isn't computed.
@@ -156,6 +163,21 @@ macro_rules! product {
                     (false, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "2", "128", $kv, $first $($rest)*),
                     (true, false) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "2", $vk, $first $($rest)*),
                     (true, true) => step_of_a_warpgroup!(sums, a, b, add, $shape, "128", "128", $vv, $first $($rest)*),
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn quarter<const A_ACROSS: bool, const B_ACROSS: bool>(
+                sums: &mut Self::Sums, a: u64, b: u64, quarter: u32,
+            ) {
+                // As in a step.
+                let at = |first: u64, is_across: bool| first + (quarter * if is_across { 128 } else { 2 }) as u64;
+                let (a, b) = (at(a, A_ACROSS), at(b, B_ACROSS));
+                match (A_ACROSS, B_ACROSS) {
+                    (false, false) => quarter_of_a_step!(sums, a, b, $shape, $kk, $first $($rest)*),
+                    (false, true) => quarter_of_a_step!(sums, a, b, $shape, $kv, $first $($rest)*),
+                    (true, false) => quarter_of_a_step!(sums, a, b, $shape, $vk, $first $($rest)*),
+                    (true, true) => quarter_of_a_step!(sums, a, b, $shape, $vv, $first $($rest)*),
                 }
             }
 
@@ -236,6 +258,26 @@ macro_rules! step_of_a_warpgroup {
         );
         #[cfg(not(target_arch = "nvptx64"))]
         let _ = (&$sums, $a, $b, $add);
+    }};
+}
+
+/// One product behind a fence, as a group.
+macro_rules! quarter_of_a_step {
+    ($sums:ident, $a:ident, $b:ident, $shape:literal, $across:literal, $first:literal $($rest:literal)*) => {{
+        #[cfg(target_arch = "nvptx64")]
+        core::arch::asm!(
+            concat!(
+                "{{ .reg .pred never; .reg .b64 a, b;\n",
+                "setp.ne.u32 never, 0, 0; mov.b64 a, {a}; mov.b64 b, {b};\n",
+                "wgmma.fence.sync.aligned;\n",
+                $crate::product_of_a_warpgroup!($shape, "never", $across, $first $($rest)*),
+                "wgmma.commit_group.sync.aligned; }}",
+            ),
+            inout(reg32) $sums[$first], $(inout(reg32) $sums[$rest],)*
+            a = in(reg64) $a, b = in(reg64) $b, options(nostack)
+        );
+        #[cfg(not(target_arch = "nvptx64"))]
+        let _ = (&$sums, $a, $b);
     }};
 }
 

@@ -48,11 +48,19 @@ pub fn family_of(kernel: &Kernel) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.kernels.iter().any(|known| known.name == kernel.name))
 }
 
-/// How a kernel copies a factor: rows of 128 bytes, of `depth` elements: along k for as many lines as the tile has, or across it for so many steps.
-const fn copied(is_across: bool, depth: usize, lines: usize, across_is_by_columns: bool) -> MappedOperand {
+/// How a kernel copies a factor: rows of 128 bytes, of `depth` elements: along k for as many lines as the tile has, or across it for so many steps; each
+/// of `blocks` copies its share.
+const fn copied(
+    is_across: bool,
+    depth: usize,
+    lines: usize,
+    blocks: usize,
+    across_is_by_columns: bool,
+) -> MappedOperand {
+    let rows = if is_across { depth } else { lines } / blocks;
     MappedOperand {
         by_columns: is_across == across_is_by_columns,
-        copied: CopiedBox::Batched { width: depth as u32, lines: if is_across { depth } else { lines } as u32 },
+        copied: CopiedBox::Batched { width: depth as u32, lines: rows as u32 },
         swizzle: Swizzle::Bytes128,
     }
 }
@@ -190,8 +198,8 @@ macro_rules! families {
                         architecture: Architecture::Compute90a,
                         precision: Precision::$precision,
                         signature: Signature::$kind(MappedOperands {
-                            a: copied(a_across, tile.k as usize, tile.m as usize, true),
-                            b: copied(b_across, tile.k as usize, tile.n as usize / $cluster, false),
+                            a: copied(a_across, tile.k as usize, tile.m as usize, 1, true),
+                            b: copied(b_across, tile.k as usize, tile.n as usize, $cluster, false),
                             c: MappedOutput::Map(MappedOperand {
                                 by_columns: false,
                                 copied: CopiedBox::Batched { width: 32, lines: 64 },
@@ -316,12 +324,26 @@ families! {
         tensor_128x192_parts_vv: true true,
         tensor_128x192_parts_vk: true false,;
 
+    /// The same in clusters of two blocks.
+    PartsOfTwo128x192 "2x128x192_fp32-tc": MappedParts, F32Parts, F16x192, or F32, stages 5, boxes 1, parts true, by_turns false, cluster 2, along_k 1;
+        tensor_2x128x192_parts_kv: false true,
+        tensor_2x128x192_parts_kk: false false,
+        tensor_2x128x192_parts_vv: true true,
+        tensor_2x128x192_parts_vk: true false,;
+
     /// For fewer tiles.
     PartsOf128x128 "128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns false, cluster 1, along_k 1;
         tensor_128x128_parts_kv: false true,
         tensor_128x128_parts_kk: false false,
         tensor_128x128_parts_vv: true true,
         tensor_128x128_parts_vk: true false,;
+
+    /// The same in clusters of two blocks.
+    PartsOfTwo128x128 "2x128x128_fp32-tc": MappedParts, F32Parts, F16x128, or F32, stages 6, boxes 1, parts true, by_turns false, cluster 2, along_k 1;
+        tensor_2x128x128_parts_kv: false true,
+        tensor_2x128x128_parts_kk: false false,
+        tensor_2x128x128_parts_vv: true true,
+        tensor_2x128x128_parts_vk: true false,;
 
     /// For few columns.
     PartsOf128x64 "128x64_fp32-tc": MappedParts, F32Parts, F16x64, or F32, stages 7, boxes 2, parts true, by_turns false, cluster 1, along_k 1;

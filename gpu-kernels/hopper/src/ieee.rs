@@ -20,10 +20,9 @@ const THREADS: usize = MULTIPLIERS * WARPGROUP;
 const WIDTH: usize = COLUMNS / 16;
 /// The most rows of a thread, four neighbours and four others 64 further down. (A thread has fewer, if a tile has fewer than 128.)
 const HEIGHT: usize = 8;
-/// The tiles along k that a sum takes before it is added to a longer one, and those that this one takes before it is added to the total: a long sum
-/// errs more than some short ones and theirs. (cuBLAS cuts a long K of a small C into many parts, and each has its own sum.)
-const SHORT: u32 = 4;
-const LONG: u32 = 64;
+/// The tiles along k that a sum takes before it is added to the total. What such an addition rounds off is kept and given to the next (Kahan's summation): so the
+/// total errs no more than a short sum does. (cuBLAS cuts a long K of a small C into many parts, and each has its own sum.)
+const SHORT: u32 = 2;
 
 /// Computes a tile of C, in shared memory from `memory` on.
 ///
@@ -102,16 +101,9 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
 
     let (thread_row, thread_column) = (4 * (thread / 16), 4 * (thread % 16));
     let mut totals = [[0.0f32; WIDTH]; HEIGHT];
-    let mut longs = [[0.0f32; WIDTH]; HEIGHT];
+    // What the totals are too large by.
+    let mut excess = [[0.0f32; WIDTH]; HEIGHT];
     let mut sums = [[0.0f32; WIDTH]; HEIGHT];
-    let add = |sums: &mut [[f32; WIDTH]; HEIGHT], to: &mut [[f32; WIDTH]; HEIGHT]| {
-        for i in 0..S::ROWS / 16 {
-            for j in 0..WIDTH {
-                to[i][j] += sums[i][j];
-                sums[i][j] = 0.0;
-            }
-        }
-    };
     // What was in this memory has been read.
     sync_multiplying();
     keep(0, load(0));
@@ -138,10 +130,17 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
         }
         tiles += 1;
         if tiles.is_multiple_of(SHORT) {
-            add(&mut sums, &mut longs);
-        }
-        if tiles.is_multiple_of(LONG) {
-            add(&mut longs, &mut totals);
+            for i in 0..S::ROWS / 16 {
+                for j in 0..WIDTH {
+                    let addend = sums[i][j] - excess[i][j];
+                    let total = totals[i][j] + addend;
+                    let more = (total - totals[i][j]) - addend;
+                    // Of infinities nothing can be said.
+                    excess[i][j] = if more.abs() < f32::INFINITY { more } else { 0.0 };
+                    totals[i][j] = total;
+                    sums[i][j] = 0.0;
+                }
+            }
         }
         stage = 1 - stage;
         keep(stage, next);
@@ -154,7 +153,7 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
             let place = column + thread_column + j as u32;
             if line < call.m && place < call.n {
                 let to = c + 4 * (line as u64 * call.c_row + place as u64);
-                let sum = call.alpha * (totals[i][j] + (longs[i][j] + sums[i][j]));
+                let sum = call.alpha * (totals[i][j] + (sums[i][j] - excess[i][j]));
                 let value = if call.beta == 0.0 { sum } else { call.beta.mul_add(vectors::load_global_word(to), sum) };
                 vectors::store_global_word(to, value);
             }

@@ -6,7 +6,8 @@ use kernel_common::elements::{Bf16, Element, Half, F16, F32};
 use kernel_common::position::anew;
 use kernel_common::{tensor_maps, vectors, warpgroups};
 
-use crate::shape::{Shape, BOX, WARPGROUP};
+use crate::pipelined::{sync_multiplying, Ring};
+use crate::shape::{Shape, BOX, MULTIPLIERS, WARPGROUP};
 
 /// Elements of C that boxes can be filled with.
 pub trait Output: Element {
@@ -25,14 +26,18 @@ pub trait Output: Element {
 impl Output for F32 {
     #[inline(always)]
     unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
-        for group in 0..4 {
+        let is_odd = place.row % 2 != 0;
+        // Of two groups of 8 columns, lanes of odd rows begin with the second: so the four rows of half a warp use all 32 banks.
+        for group in 0..2 {
             for half in 0..2 {
-                let at = 4 * group + 2 * half;
+                let pair = |group: usize| [0, 1].map(|i| alpha * sums[4 * group + 2 * half + i]);
+                let (even, odd) = (pair(group), pair(group + 2));
                 // 8 bytes at column 8 group + 2 t of the row: chunk 2 group + t / 2.
                 let row = place.row + 8 * half as u32;
-                let chunk = (2 * group as u32 + place.pair / 2) ^ (row % 8);
-                let to = buffer + row * 128 + chunk * 16 + place.pair % 2 * 8;
-                vectors::store_shared_pair(to, [alpha * sums[at], alpha * sums[at + 1]]);
+                let first = (2 * group as u32 + if is_odd { 4 } else { 0 } + place.pair / 2) ^ (row % 8);
+                let to = |chunk: u32| buffer + row * 128 + chunk * 16 + place.pair % 2 * 8;
+                vectors::store_shared_pair(to(first), if is_odd { odd } else { even });
+                vectors::store_shared_pair(to(first ^ 4), if is_odd { even } else { odd });
             }
         }
     }
@@ -75,26 +80,19 @@ impl Output for F16 {
 ///
 /// # Safety
 ///
-/// All threads of the warpgroup must come here together. `staging` is its own, of as many boxes as the shape says.
+/// All threads of the warpgroup must come here together.
 #[inline(always)]
-pub unsafe fn store<S: Shape>(
-    sums: &[f32],
-    map: u64,
-    call: &TensorCall,
-    first: [u32; 3],
-    staging: u32,
-    multiplier: u32,
-) {
+pub unsafe fn store<S: Shape>(sums: &[f32], map: u64, call: &TensorCall, first: [u32; 3], boxes: Boxes) {
     let place = Place::new();
     let is_copied = call.c_is_mapped != 0 && call.beta == 0.0;
     // Only factors of 16 bits can have such a C.
     let is_half = S::Output::BYTES == 2 && call.c_is_half != 0;
     if !is_copied {
-        store_by_threads::<S>(sums, call, place, first, (staging, multiplier));
+        store_by_threads::<S>(sums, call, place, first, boxes);
     } else if is_half {
-        copy_boxes::<S, S::Output>(sums, map, call, place, first, (staging, multiplier));
+        copy_boxes::<S, S::Output>(sums, map, call, place, first, boxes);
     } else {
-        copy_boxes::<S, F32>(sums, map, call, place, first, (staging, multiplier));
+        copy_boxes::<S, F32>(sums, map, call, place, first, boxes);
     }
 }
 
@@ -106,37 +104,31 @@ unsafe fn copy_boxes<S: Shape, O: Output>(
     call: &TensorCall,
     place: Place,
     first: [u32; 3],
-    (staging, multiplier): (u32, u32),
+    boxes: Boxes,
 ) {
     for part in 0..sums.len() / O::SUMS {
-        let buffer = begin::<S>(place, staging, part as u32, multiplier);
+        let buffer = boxes.begin::<S>(place, part as u32);
         fill::<O>(buffer, place, sums, part, call);
         tensor_maps::show_to_copies();
-        warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
+        boxes.sync();
         copy_box(map, buffer, first, 128 / O::BYTES * part as u32, place);
     }
 }
 
 /// Fills box after box and lets all threads store it.
 #[inline(always)]
-unsafe fn store_by_threads<S: Shape>(
-    sums: &[f32],
-    call: &TensorCall,
-    place: Place,
-    first: [u32; 3],
-    (staging, multiplier): (u32, u32),
-) {
+unsafe fn store_by_threads<S: Shape>(sums: &[f32], call: &TensorCall, place: Place, first: [u32; 3], boxes: Boxes) {
     let parts = sums.len() / F32::SUMS;
     // The compiler mustn't unroll this loop: instructions that are executed once a tile take as long to come as to execute.
     let mut part = anew(0);
     while part < parts as u32 {
-        let buffer = begin::<S>(place, staging, part, multiplier);
+        let buffer = boxes.begin::<S>(place, part);
         for this in 0..parts {
             if part == this as u32 {
                 fill::<F32>(buffer, place, sums, this, call);
             }
         }
-        warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
+        boxes.sync();
         store_box::<S::Output>(buffer, call, first, 32 * part, place);
         part += 1;
     }
@@ -168,18 +160,57 @@ impl Place {
     }
 }
 
-/// Waits until the box that the last but one store has read may be written again; gives its address.
-#[inline(always)]
-unsafe fn begin<S: Shape>(place: Place, staging: u32, part: u32, multiplier: u32) -> u32 {
-    if place.thread == 0 {
-        if S::BOXES == 1 {
-            tensor_maps::wait_for_reads::<0>();
-        } else {
-            tensor_maps::wait_for_reads::<1>();
+/// A warpgroup's boxes.
+#[derive(Clone, Copy)]
+pub struct Boxes {
+    first: u32,
+    /// Whether there is one for everything, which nobody else has used for a copy: so there is nothing to wait for.
+    are_all: bool,
+    multiplier: u32,
+}
+
+impl Boxes {
+    /// As many boxes as the shape says; for a block's last tile, the stages, which nothing is copied to any more.
+    ///
+    /// # Safety
+    ///
+    /// All threads that multiply come here, of which those of a warpgroup use the boxes; they are through with their copies and products. Where they
+    /// [take turns](Shape::BY_TURNS) they have met since then.
+    #[inline(always)]
+    pub(crate) unsafe fn new<S: Shape>(ring: Ring, multiplier: u32, is_last_tile: bool) -> Boxes {
+        const { assert!(MULTIPLIERS * S::COLUMNS / 32 * BOX <= S::STAGES * S::STAGE) };
+        let mut first = ring.staging::<S>(multiplier);
+        if is_last_tile {
+            if !S::BY_TURNS {
+                sync_multiplying();
+            }
+            first = ring.stages() + multiplier * (S::COLUMNS / 32 * BOX) as u32;
         }
+        Boxes { first, are_all: is_last_tile, multiplier }
     }
-    warpgroups::sync_some(1 + multiplier, WARPGROUP as u32);
-    staging + part % S::BOXES as u32 * BOX as u32
+
+    /// Waits until a box may be written, which the last but one store may have read; gives its address.
+    #[inline(always)]
+    unsafe fn begin<S: Shape>(&self, place: Place, part: u32) -> u32 {
+        if self.are_all {
+            return self.first + part * BOX as u32;
+        }
+        if place.thread == 0 {
+            if S::BOXES == 1 {
+                tensor_maps::wait_for_reads::<0>();
+            } else {
+                tensor_maps::wait_for_reads::<1>();
+            }
+        }
+        self.sync();
+        self.first + part % S::BOXES as u32 * BOX as u32
+    }
+
+    /// Waits for all threads of the warpgroup.
+    #[inline(always)]
+    unsafe fn sync(&self) {
+        warpgroups::sync_some(1 + self.multiplier, WARPGROUP as u32);
+    }
 }
 
 /// Starts the copy of a box to C.

@@ -25,8 +25,8 @@ use kernel_common::warpgroups::Product;
 use kernel_common::{barriers, clusters, tensor_maps, vectors, Call};
 
 use crate::ieee;
-use crate::output;
-use crate::pipelined::{part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
+use crate::output::{self, Boxes};
+use crate::pipelined::{leave, part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
 use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
@@ -47,12 +47,11 @@ pub(crate) const ARRIVALS: u32 = WARPGROUP as u32 / 32;
 /// Of blocks that share a tile, which of the gifts to the first warpgroup comes from its own block's second one. Those from the other block come before.
 const OF_OWN_BLOCK: u32 = MULTIPLIERS as u32;
 
-/// How often it's said that gifts are there, beside the other block's bytes: by the thread that says how many these are, and by each warp of the own
-/// second warpgroup.
-pub(crate) const GIVERS: u32 = 1 + ARRIVALS;
+/// How often it's said that the other block's gifts are there, beside their bytes: by the thread that says how many these are.
+pub(crate) const GIVERS: u32 = 1;
 
-/// How often it's said that a block's gifts were taken: by each warp of the first warpgroup, the other block's and its own.
-pub(crate) const TAKERS: u32 = 2 * ARRIVALS;
+/// How often it's said that the other block's gifts were taken: by each warp of its first warpgroup.
+pub(crate) const TAKERS: u32 = ARRIVALS;
 
 /// Looks, while others multiply, whether something is suspect: at all `number` flags that the splitting has left.
 ///
@@ -134,8 +133,9 @@ pub(crate) unsafe fn product<S: Shape>(
                     own[i] = own[i].mul_add(missing, own[i]);
                 }
             }
+            let boxes = Boxes::new::<S>(ring, multiplier, is_last);
             if !is_suspect(ring.verdict::<S>()) {
-                work.store::<S>(maps, call, place, own);
+                work.store::<S>(maps, call, place, own, boxes);
             }
         }
         tile += Tiles::step::<S>();
@@ -143,13 +143,18 @@ pub(crate) unsafe fn product<S: Shape>(
     if thread == 0 {
         tensor_maps::wait_for_reads::<0>();
     }
+    leave::<S>();
     // There was a tile, so there is a verdict.
     if is_suspect(ring.verdict::<S>()) {
         // Nobody shares a tile here.
-        let mut tile = thread::block_idx_x();
+        let (mut tile, step) = if S::BLOCKS_ALONG_K > 1 {
+            (thread::block_idx_x(), thread::grid_dim_x())
+        } else {
+            (Tiles::first::<S>(), Tiles::step::<S>())
+        };
         while tile < tiles.number {
             ieee::compute_tile::<S>(whole, tiles.place::<S>(call, tile), ring.stages());
-            tile += thread::grid_dim_x();
+            tile += step;
         }
     }
 }
@@ -240,6 +245,14 @@ impl Work {
             if self.thread.is_multiple_of(32) {
                 barriers::arrive(ring.empty(first.stage));
                 barriers::arrive(ring.empty(second.stage));
+            }
+            if S::CLUSTER > 1 && self.thread == 0 {
+                // The other blocks fill parts of these stages, too. Products are a matter of the whole warpgroup.
+                for other in 1..S::CLUSTER as u32 {
+                    let rank = clusters::rank() ^ other;
+                    clusters::arrive_at(clusters::address_in(rank, ring.empty(first.stage)));
+                    clusters::arrive_at(clusters::address_in(rank, ring.empty(second.stage)));
+                }
             }
             let (sums, total) = (sums.as_ref(), total.as_mut());
             let is_next_block = k > place.from && k.is_multiple_of(2 * BLOCK);
@@ -332,7 +345,6 @@ impl Work {
         let rank = rank_along_k::<S>();
         let (are_given, are_taken) = (self.ring.given::<S>(), self.ring.taken::<S>());
         let of_other = |address: u32| clusters::address_in(1 - rank, address);
-        let is_first_lane = self.thread.is_multiple_of(32);
         // Where four sums of a gift are; neighbouring threads are neighbours there.
         let place = |gift: u32, i: usize| {
             self.ring.exchange::<S>() + gift * S::GIFT as u32 + 16 * (i * WARPGROUP) as u32 + 16 * self.thread
@@ -345,14 +357,22 @@ impl Work {
             barriers::arrive_and_expect(are_given, (MULTIPLIERS * S::GIFT) as u32);
         }
         if self.exchanged > 0 {
-            // The gifts of the tile before.
+            // The gifts of the tile before: the other block's, and the own one, which whoever comes here has read.
             clusters::sleep(are_taken, (self.exchanged - 1) % 2);
+            sync_multiplying();
         }
         let (to, barrier) = (of_other(place(self.multiplier, 0)), of_other(are_given));
         for i in 0..S::GIVEN / 4 {
             clusters::store_and_report(to + 16 * (i * WARPGROUP) as u32, four(total, i, rank == 0), barrier);
         }
-        if self.stores::<S>() {
+        if !self.stores::<S>() {
+            for i in 0..S::GIVEN / 4 {
+                vectors::store_shared(place(OF_OWN_BLOCK, i), four(total, i, rank != 0));
+            }
+        }
+        sync_multiplying();
+        // Asked anew, lest the compiler make two barriers of one, for those that store and those that don't, which compute-sanitizer takes for a mistake.
+        if anew(self.multiplier) == 0 {
             clusters::sleep(are_given, self.exchanged % 2);
             for i in 0..S::GIVEN / 4 {
                 let mut sums = four(total, i, rank != 0);
@@ -365,18 +385,9 @@ impl Work {
             // After the last tile the other block may be gone.
             if !is_last_tile {
                 barriers::sync_warp();
-                if is_first_lane {
+                if self.thread.is_multiple_of(32) {
                     clusters::release_at(of_other(are_taken));
-                    barriers::arrive(are_taken);
                 }
-            }
-        } else {
-            for i in 0..S::GIVEN / 4 {
-                vectors::store_shared(place(OF_OWN_BLOCK, i), four(total, i, rank != 0));
-            }
-            barriers::sync_warp();
-            if is_first_lane {
-                barriers::arrive(are_given);
             }
         }
         self.exchanged += 1;
@@ -408,7 +419,7 @@ impl Work {
 
     /// Stores this warpgroup's part of a tile.
     #[inline(always)]
-    unsafe fn store<S: Shape>(&self, maps: Maps, call: &TensorCall, place: Place, total: &[f32]) {
+    unsafe fn store<S: Shape>(&self, maps: Maps, call: &TensorCall, place: Place, total: &[f32], boxes: Boxes) {
         let row = place.row + 64 * Work::rows_of::<S>(self.multiplier);
         // Which half of the columns.
         let half = match (S::BLOCKS_ALONG_K, S::BY_TURNS) {
@@ -417,7 +428,7 @@ impl Work {
             _ => rank_along_k::<S>(),
         };
         let first = [place.column + half * S::COLUMNS as u32 / 2, row, place.output];
-        output::store::<S>(total, maps.c, call, first, self.ring.staging::<S>(self.multiplier), self.multiplier);
+        output::store::<S>(total, maps.c, call, first, boxes);
     }
 }
 

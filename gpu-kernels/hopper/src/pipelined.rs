@@ -12,7 +12,7 @@ use kernel_common::vectors::dynamic_shared_memory;
 use kernel_common::warpgroups::{self, Product};
 use kernel_common::{barriers, clusters, grids, tensor_maps, Call};
 
-use crate::output;
+use crate::output::{self, Boxes};
 use crate::parts;
 use crate::shape::{Shape, BOX, MULTIPLIERS, THREADS, VERDICT, WARPGROUP};
 use crate::split::BLOCK;
@@ -272,7 +272,7 @@ pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Ca
                 match (S::IS_TURNED, S::PARTS, S::BY_TURNS) {
                     (true, _, _) => turned::ARRIVALS * MULTIPLIERS as u32,
                     (_, true, true) => parts::ARRIVALS,
-                    (_, true, false) => parts::ARRIVALS * MULTIPLIERS as u32,
+                    (_, true, false) => (parts::ARRIVALS + S::CLUSTER as u32 - 1) * MULTIPLIERS as u32,
                     _ => (MULTIPLIERS * S::CLUSTER) as u32,
                 },
             );
@@ -342,16 +342,18 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
             } else {
                 tensor_maps::load(a, maps.a, [k, place.row, place.product], full);
             }
-            // The part of B's tile that this block copies, for all blocks of the cluster.
-            let columns = (S::COLUMNS / S::CLUSTER) as u32;
-            let (b, first_column) = (b + 128 * columns * rank::<S>(), place.column + columns * rank::<S>());
+            // The part of B's tile that this block copies, for all blocks of the cluster: of its columns, or, where they lie across k, of the steps of
+            // each piece.
+            let (columns, steps) = ((S::COLUMNS / S::CLUSTER) as u32, (S::DEPTH / S::CLUSTER) as u32);
             if S::B_ACROSS {
-                for piece in 0..columns / S::DEPTH as u32 {
-                    let column = first_column + S::DEPTH as u32 * piece;
-                    load_for_cluster::<S>(b + piece * S::PIECE as u32, maps.b, [column, k, place.product], full);
+                for piece in 0..(S::COLUMNS / S::DEPTH) as u32 {
+                    let from = [place.column + S::DEPTH as u32 * piece, k + steps * rank::<S>(), place.product];
+                    let to = b + piece * S::PIECE as u32 + 128 * steps * rank::<S>();
+                    load_for_cluster::<S>(to, maps.b, from, full);
                 }
             } else {
-                load_for_cluster::<S>(b, maps.b, [k, first_column, place.product], full);
+                let from = [k, place.column + columns * rank::<S>(), place.product];
+                load_for_cluster::<S>(b + 128 * columns * rank::<S>(), maps.b, from, full);
             }
             if has_scales {
                 let (scales, along) = (ring.scales::<S>(block), k / (2 * BLOCK));
@@ -365,26 +367,27 @@ unsafe fn copy<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring
         }
         tile += Tiles::step::<S>();
     }
-    leave::<S>();
 }
 
 /// A warpgroup that multiplies: 64 rows of every tile.
 #[inline(always)]
 unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: Ring, multiplier: u32) {
     let thread = thread::thread_idx_x() % WARPGROUP as u32;
-    let staging = ring.staging::<S>(multiplier);
     let mut turn = Turn::FIRST;
     let mut tile = Tiles::first::<S>();
     while tile < tiles.number {
         let place = tiles.place::<S>(call, tile);
+        let is_last = tile + Tiles::step::<S>() >= tiles.number;
         let mut sums = S::Product::unset();
-        if S::MAY_KEEP_SUMS_SHORT && call.sums_are_short != 0 {
+        if S::MAY_KEEP_SUMS_SHORT && call.longest_sum == S::DEPTH as u32 {
             turn = sum_shortly::<S>(&mut sums, place, ring, turn, multiplier);
+        } else if S::MAY_KEEP_SUMS_SHORT && call.longest_sum == S::DEPTH as u32 / 4 {
+            turn = sum_by_quarters::<S>(&mut sums, place, ring, turn, multiplier);
         } else {
             turn = sum::<S>(&mut sums, place, ring, turn, multiplier);
         }
         let first = [place.column, place.row + 64 * multiplier, place.output];
-        output::store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier);
+        output::store::<S>(sums.as_ref(), maps.c, call, first, Boxes::new::<S>(ring, multiplier, is_last));
         tile += Tiles::step::<S>();
     }
     // Shared memory is the block's until the last store has read it.
@@ -465,6 +468,43 @@ unsafe fn sum_shortly<S: Shape>(
     steps.turn
 }
 
+/// The same with a quarter of a step at a time.
+///
+/// # Safety
+///
+/// As for [`sum`].
+#[inline(always)]
+unsafe fn sum_by_quarters<S: Shape>(
+    total: &mut <S::Product as Product>::Sums,
+    place: Place,
+    ring: Ring,
+    mut turn: Turn,
+    multiplier: u32,
+) -> Turn {
+    *total = S::Product::zeros();
+    let mut k = place.from;
+    while k < place.to {
+        let (mut even, mut odd) = (S::Product::unset(), S::Product::unset());
+        barriers::sleep(ring.full(turn.stage), turn.parity);
+        let (a, b) = ring.descriptors::<S>(turn, multiplier);
+        S::Product::quarter_in::<S>(&mut even, a, b, 0);
+        S::Product::quarter_in::<S>(&mut odd, a, b, 1);
+        S::Product::wait::<1>(&mut even);
+        add(even.as_ref(), total.as_mut());
+        S::Product::quarter_in::<S>(&mut even, a, b, 2);
+        S::Product::wait::<1>(&mut odd);
+        add(odd.as_ref(), total.as_mut());
+        S::Product::quarter_in::<S>(&mut odd, a, b, 3);
+        S::Product::wait::<1>(&mut even);
+        add(even.as_ref(), total.as_mut());
+        S::Product::wait::<0>(&mut odd);
+        give_back_and_add::<S>(ring.empty(turn.stage), odd.as_ref(), total.as_mut());
+        turn = turn.next::<S>();
+        k += S::DEPTH as u32;
+    }
+    turn
+}
+
 /// Where a warpgroup is that [sums shortly](sum_shortly): at a step that tensor cores have begun with, whose sums nobody touches until they were waited for.
 struct Steps {
     ring: Ring,
@@ -538,6 +578,12 @@ unsafe fn give_back_and_add<S: Shape>(empty: u32, sums: &[f32], total: &mut [f32
     if thread::thread_idx_x().is_multiple_of(WARPGROUP as u32) {
         give_back::<S>(empty);
     }
+    add(sums, total);
+}
+
+/// Adds sums to the total.
+#[inline(always)]
+fn add(sums: &[f32], total: &mut [f32]) {
     for i in 0..sums.len() {
         total[i] += sums[i];
     }
@@ -601,13 +647,15 @@ unsafe fn give_back<S: Shape>(empty: u32) {
     }
 }
 
-/// Waits until no other block of the cluster reaches this one's shared memory any more.
+/// Waits until no other block of the cluster reaches this one's shared memory any more: those that multiply have waited for all copies to it, and
+/// say last that they are through with a stage. (Who copies needn't come: a block stays until all its threads have ended, and others only reach what those
+/// that multiply wait for.)
 ///
 /// # Safety
 ///
-/// All threads of the cluster come here that haven't ended.
+/// All threads that multiply come here; the others end.
 #[inline(always)]
-unsafe fn leave<S: Shape>() {
+pub(crate) unsafe fn leave<S: Shape>() {
     if S::CLUSTER > 1 {
         clusters::sync();
     }
@@ -645,6 +693,16 @@ pub(crate) trait StepIn: Product {
             (false, true) => Self::two_steps_of_parts::<false, true>(sums, a, b),
             (true, false) => Self::two_steps_of_parts::<true, false>(sums, a, b),
             (true, true) => Self::two_steps_of_parts::<true, true>(sums, a, b),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn quarter_in<S: Shape>(sums: &mut Self::Sums, a: u64, b: u64, quarter: u32) {
+        match (S::A_ACROSS, S::B_ACROSS) {
+            (false, false) => Self::quarter::<false, false>(sums, a, b, quarter),
+            (false, true) => Self::quarter::<false, true>(sums, a, b, quarter),
+            (true, false) => Self::quarter::<true, false>(sums, a, b, quarter),
+            (true, true) => Self::quarter::<true, true>(sums, a, b, quarter),
         }
     }
 

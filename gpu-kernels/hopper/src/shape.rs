@@ -39,7 +39,7 @@ pub trait Shape {
     const PUT_ASIDE: Option<u32> = if Self::BY_TURNS { Some(8) } else { None };
     /// Bytes of totals that are put aside, where there are no registers for them.
     const ASIDE: usize = if Self::HAS_FEW_SUMS { 4 * WARPGROUP * MULTIPLIERS * Self::COLUMNS / 2 } else { 0 };
-    /// Whether sums can be [short](TensorCall::sums_are_short), for which there are registers if they are few.
+    /// Whether sums can be [short](TensorCall::longest_sum), for which there are registers if they are few.
     const MAY_KEEP_SUMS_SHORT: bool =
         <Self::Product as Product>::ELEMENT == 2 && <Self::Product as Product>::COLUMNS <= 128 && !Self::PARTS;
     /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.

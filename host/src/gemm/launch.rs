@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     device::{Argument, Device, DeviceBuffer, DeviceError, LoadedKernel, Stream},
-    plan::{Plan, Problem, tensor_cores::SHORT_SUM},
+    plan::{Plan, Problem, tensor_cores::longest_sum},
 };
 
 /// What one launch can take.
@@ -193,7 +193,7 @@ impl<'a> Multiplication<'a> {
             c_is_mapped: c_is_mapped.into(),
             c_is_half: (c.element != ElementType::F32).into(),
             flags: 0,
-            sums_are_short: 0,
+            longest_sum: 0,
             reserved: 0,
         }
     }
@@ -629,7 +629,7 @@ impl Gemm {
                 batch: batch.len() as u32,
                 splits,
                 k_per_split,
-                sums_are_short: (is_packed && k > SHORT_SUM).into(),
+                longest_sum: if is_packed { longest_sum(k) } else { 0 },
                 ..own.tensor_call(manner, 0, output.is_some())
             };
             let [a, b, c] =

@@ -32,12 +32,14 @@ struct Cost {
     step: f64,
 }
 
-const COSTS: [Cost; 10] = [
+const COSTS: [Cost; 12] = [
     Cost { tile_of_c: [128, 256], in_parts: false, cluster: 1, along_k: 1, tile: 2.0, step: 0.80 },
     Cost { tile_of_c: [128, 256], in_parts: false, cluster: 2, along_k: 1, tile: 2.5, step: 0.79 },
     Cost { tile_of_c: [128, 128], in_parts: false, cluster: 1, along_k: 1, tile: 1.2, step: 0.415 },
     Cost { tile_of_c: [128, 64], in_parts: false, cluster: 1, along_k: 1, tile: 0.8, step: 0.25 },
     Cost { tile_of_c: [128, 192], in_parts: true, cluster: 1, along_k: 1, tile: 2.0, step: 1.62 },
+    Cost { tile_of_c: [128, 192], in_parts: true, cluster: 2, along_k: 1, tile: 2.5, step: 1.60 },
+    Cost { tile_of_c: [128, 128], in_parts: true, cluster: 2, along_k: 1, tile: 1.8, step: 1.16 },
     Cost { tile_of_c: [128, 128], in_parts: true, cluster: 1, along_k: 1, tile: 1.5, step: 1.17 },
     Cost { tile_of_c: [128, 64], in_parts: true, cluster: 1, along_k: 1, tile: 1.0, step: 0.76 },
     Cost { tile_of_c: [64, 128], in_parts: true, cluster: 1, along_k: 1, tile: 3.0, step: 0.54 },
@@ -58,11 +60,21 @@ pub(crate) const LARGEST_OF_PARTS: usize = 1 << 28;
 /// The largest sizes of others.
 const LARGEST: usize = 1 << 30;
 
-/// Of what is packed, the inner dimension above which tensor cores sum up so much at a time, with kernels that can. There cuBLAS is more exact than
-/// otherwise, by other kernels than those for aligned lines, and, with packing beside it, what short sums cost is little.
-pub(crate) const SHORT_SUM: usize = 64;
-/// The inner dimension up to which wide tiles, which can't, are taken all the same: for two steps along k they gain more than short sums do.
+/// How many neighbours along k tensor cores sum up at a time where factors are packed, with kernels that can keep sums short; 0 is all. There cuBLAS is
+/// more exact than otherwise, by other kernels than those for aligned lines, most of all where K is short, and, with packing beside it, what short
+/// sums cost is little.
+pub(crate) fn longest_sum(k: usize) -> u32 {
+    match k {
+        0..=32 => 0,
+        33..=128 => 16,
+        _ => 64,
+    }
+}
+/// The inner dimension up to which wide tiles, which can't, are taken all the same: for two steps along k they gain more than short sums do. But where there
+/// are many tiles they gain little.
 const LONGEST_SUM_OF_WIDE_TILES: usize = 128;
+/// Tiles of 128 x 128 for each multiprocessor that are many.
+const MANY_TILES: u64 = 8;
 
 /// Parts that K may be cut into.
 const SPLITS: [u32; 15] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64];
@@ -85,7 +97,12 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     let are_many = tiles >= u64::from(machine.multiprocessors);
     // What is packed is multiplied with short sums, for which wide tiles have no registers.
     let has_halves = matches!(precision, Precision::Bf16 | Precision::F16);
-    let is_narrow = has_halves && k > LONGEST_SUM_OF_WIDE_TILES && !(a.mappable && b.mappable);
+    let is_sum_too_long = if tiles >= MANY_TILES * u64::from(machine.multiprocessors) {
+        longest_sum(k) != 0
+    } else {
+        k > LONGEST_SUM_OF_WIDE_TILES
+    };
+    let is_narrow = has_halves && is_sum_too_long && !(a.mappable && b.mappable);
     let families = FAMILIES.iter().filter(|family| {
         let is_for = (family.tile.m >= 128 || !are_many) && !(is_narrow && family.tile.n > 128);
         family.precision == precision && is_for
@@ -194,8 +211,10 @@ mod tests {
     #[test]
     fn unaligned_factors_of_16_bits_get_tiles_with_room_for_short_sums_unless_they_are_short_anyway() {
         let unaligned = Layout { mappable: false, aligned: false, ..ROWS };
-        let of = |k: usize| chosen(Problem { a: unaligned, k, ..square(4095) });
-        assert!(of(129).starts_with("tensor_128x128_bf16") && of(128).starts_with("tensor_128x256_bf16"));
+        let of = |size: usize, k: usize| chosen(Problem { a: unaligned, k, ..square(size) });
+        assert!(of(4095, 129).starts_with("tensor_128x128_bf16") && of(4095, 128).starts_with("tensor_128x256_bf16"));
+        // Of many tiles all sums are short that can be.
+        assert!(of(8191, 33).starts_with("tensor_128x128_bf16") && of(8191, 32).starts_with("tensor_128x256_bf16"));
     }
 
     #[test]
@@ -211,8 +230,8 @@ mod tests {
     #[test]
     fn parts_have_narrow_tiles_where_c_has_few_and_none_for_short_sums() {
         let of = |problem: Problem| plan(&problem, H200, Precision::F32Parts).map(|plan| plan.kernel.name);
-        assert!(of(square(4096)).unwrap().starts_with("tensor_128x128_parts"));
-        assert!(of(square(16384)).unwrap().starts_with("tensor_128x192_parts"));
+        assert!(of(square(4096)).unwrap().starts_with("tensor_2x128x128_parts"));
+        assert!(of(square(16384)).unwrap().starts_with("tensor_2x128x192_parts"));
         assert!(of(Problem { n: 1024, m: 1024, ..square(65536) }).unwrap().starts_with("tensor_64x128_parts"));
         assert!(of(square(640)).unwrap().starts_with("tensor_64x64_parts"));
         // Two blocks share a tile where that gives all multiprocessors work.
