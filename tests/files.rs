@@ -407,6 +407,38 @@ fn inner_sizes_that_differ_are_refused_with_both() {
 }
 
 #[test]
+fn inner_sizes_that_differ_after_transposing_are_said_to_be_transposed() {
+    let workplace = Workplace::new();
+    for (options, said) in [
+        (&["--trans-a"][..], "A is 7 x 5 and B is 7 x 4"),
+        (&["--trans-a", "--trans-b"], "; these are sizes after --trans-a and --trans-b"),
+    ] {
+        workplace.gemm_with("a.npy", "b.npy", options).code(2).stderr(predicate::str::contains(said));
+    }
+    assert_eq!(workplace.files(), ["a.npy", "b.npy"]);
+}
+
+/// A signal would end the program in the midst of writing.
+#[cfg(unix)]
+#[test]
+fn an_output_larger_than_files_may_be_is_an_error_and_leaves_nothing() {
+    let workplace = Workplace::new();
+    write_npy(workplace.path("tall.npy"), &matrix::random_normal(300, 7, 1)).unwrap();
+    // In blocks of 512 bytes or 1024: C has 4800 bytes.
+    assert_cmd::Command::new("sh")
+        .args(["-c", r#"ulimit -f 2; exec "$0" "$@""#])
+        .arg(env!("CARGO_BIN_EXE_host"))
+        .args(["gemm", "--device", "sim"])
+        .args([workplace.path("tall.npy"), workplace.path("b.npy")])
+        .arg("-o")
+        .arg(workplace.path("c.npy"))
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("c.npy"));
+    assert_eq!(workplace.files(), ["a.npy", "b.npy", "tall.npy"]);
+}
+
+#[test]
 fn an_unknown_kernel_is_refused_and_the_known_ones_are_listed() {
     let assert = Workplace::new().gemm_with("a.npy", "b.npy", &["--kernel", "titled"]).code(2);
     assert.stderr(predicate::str::contains("titled").and(predicate::str::contains(kernels::names().join(", "))));
@@ -501,7 +533,18 @@ fn wrong_arguments_end_with_exit_code_2_and_the_usage() {
         .args(["run", "--kernel", "none"])
         .assert()
         .code(2)
-        .stderr(predicate::str::contains("known kernels: naive"));
+        .stderr(predicate::str::contains("known kernels: naive").and(predicate::str::contains("did you mean").not()));
+    for (slip, meant) in [
+        ("tilde", "tiled"),
+        ("64x64x3_fp32-tc", "64x64x2_fp32-tc"),
+        ("pipelined_128x256x16", "pipelined_128x256x16_kv"),
+    ] {
+        common::host()
+            .args(["run", "--kernel", slip])
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(format!("did you mean '{meant}'?")));
+    }
 }
 
 #[test]

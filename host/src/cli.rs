@@ -107,7 +107,7 @@ pub struct PtxArguments {
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Rows and columns of both matrices.
-    #[arg(long, default_value_t = 1024, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1024, allow_negative_numbers = true, value_parser = whole::<usize>)]
     pub size: usize,
 
     /// The kernel (see list).
@@ -115,7 +115,7 @@ pub struct RunArguments {
     pub kernel: String,
 
     /// Seed of the random matrices.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: u64,
 }
 
@@ -205,7 +205,7 @@ impl LanguageArgument {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct ShapeArguments {
     /// Rows and columns of square matrices.
-    #[arg(long, value_name = "N", conflicts_with = "shape")]
+    #[arg(long, value_name = "N", conflicts_with = "shape", allow_negative_numbers = true, value_parser = whole::<usize>)]
     size: Option<usize>,
 
     /// Sizes of the product: m x n x k, such as 100x37x64.
@@ -295,7 +295,7 @@ pub struct ExerciseArguments {
 #[derive(Debug, Args)]
 pub struct SweepArguments {
     /// Rows and columns of the matrices, such as 256,512; on a GPU 256 to 4096 if left out, on the simulator 256.
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<usize>)]
     pub sizes: Vec<usize>,
 
     /// The kernels to compare (see list), or exercise, your own; tiled_8, tiled, tiled_32 and tiled_64 if left out.
@@ -317,7 +317,7 @@ pub struct SweepArguments {
 #[derive(Debug, Args)]
 pub struct BenchArguments {
     /// Rows and columns of square matrices, such as 256,512; without any shapes, on a GPU 256 to 4096, else 64 and 128.
-    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<usize>)]
     pub sizes: Vec<usize>,
 
     /// Products of other shapes, such as 100x37x64, 1000*64x64x64 (a batch) or 512x512x512:TN (A transposed in memory).
@@ -362,7 +362,7 @@ pub struct BenchArguments {
     pub data: Numbers,
 
     /// Seed of the matrices and of the random shapes.
-    #[arg(long, default_value_t = 42, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 42, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub seed: u64,
 
     /// Also write everything into this file, as comma-separated values.
@@ -375,6 +375,13 @@ pub struct BenchArguments {
 
     #[command(flatten)]
     pub language: LanguageArgument,
+}
+
+/// A whole number, not negative.
+fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = if is_number { "64 bits have no room for it" } else { "a whole number is expected, such as 1024" };
+    text.parse().map_err(|_| wrong.to_owned())
 }
 
 /// A factor of a product: a number that f32 has room for.

@@ -27,17 +27,40 @@ pub enum Named {
 /// A name of no kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no kernel named '{}'{}; known kernels: {}; production kernels by the family: {}, or by the entry, such as {} (list \
-     shows what they are)",
+    "there is no kernel named '{}'{}{}; known kernels: {}; production kernels by the family: {}, or by the entry, such as {} or {} \
+     (list shows what they are)",
     .name.escape_debug(),
+    suggestion(.name),
     of_numbers(.name),
     names().join(", "),
     families().join(", "),
-    FAMILIES[0].kernels[0].name
+    FAMILIES[0].kernels[0].name,
+    hopper_kernels::FAMILIES[0].kernels[0].name
 )]
 pub struct UnknownKernel {
     /// The name that was asked for.
     pub name: String,
+}
+
+/// How alike names are, from 0 to 1, one of which may be a slip for the other.
+const ALIKE: f64 = 0.7;
+
+/// The name that was probably meant, as a question.
+fn suggestion(name: &str) -> String {
+    let entries = production_entries().map(|kernel| kernel.name);
+    let all = names().into_iter().chain(families()).chain(entries);
+    let likeness = all.map(|known| (strsim::normalized_damerau_levenshtein(name, known), known));
+    // Of those that are as alike, the first: the book's before families, and these before entries.
+    let best = likeness.reduce(|best, other| if other.0 > best.0 { other } else { best });
+    best.filter(|(likeness, _)| *likeness >= ALIKE)
+        .map(|(_, known)| format!(" (did you mean '{known}'?)"))
+        .unwrap_or_default()
+}
+
+/// The production kernels, each by itself: those of f32, then those for tensor cores.
+fn production_entries() -> impl Iterator<Item = &'static Kernel> {
+    let of_f32 = FAMILIES.iter().flat_map(|family| family.kernels);
+    of_f32.chain(hopper_kernels::FAMILIES.iter().flat_map(|family| family.kernels))
 }
 
 /// What to say of a name with numbers behind it.
@@ -66,10 +89,7 @@ pub fn families() -> Vec<&'static str> {
 ///
 /// [`UnknownKernel`], which lists the known ones.
 pub fn by_name(name: &str) -> Result<Named, UnknownKernel> {
-    let production = || FAMILIES.iter().flat_map(|family| family.kernels);
-    let hopper = || hopper_kernels::FAMILIES.iter().flat_map(|family| family.kernels);
-    let kernel =
-        || KERNELS.iter().chain(production()).chain(hopper()).find(|kernel| kernel.name == name).map(Named::Kernel);
+    let kernel = || KERNELS.iter().chain(production_entries()).find(|kernel| kernel.name == name).map(Named::Kernel);
     let family = FAMILIES.iter().find(|family| family.name == name).map(Named::Family);
     let on_tensor_cores =
         || hopper_kernels::FAMILIES.iter().find(|family| family.name == name).map(Named::OnTensorCores);

@@ -12,6 +12,7 @@ use std::{
 use clap::Parser;
 
 fn main() -> ExitCode {
+    let_large_files_be_errors();
     let arguments = cli::Arguments::parse();
     match commands::run(&arguments) {
         Ok(outcome) => match print(&outcome.text) {
@@ -21,6 +22,16 @@ fn main() -> ExitCode {
         },
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// Makes writing beyond the largest size that files may have (`ulimit -f`) an error, in place of a signal that ends the program, which would leave a
+/// half-written file behind.
+fn let_large_files_be_errors() {
+    // SAFETY: it changes what one signal does, and no other thread runs yet.
+    #[cfg(unix)]
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN)
+    };
 }
 
 /// Prints a report. A reader who has seen enough and closed the pipe is no error.

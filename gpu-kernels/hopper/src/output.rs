@@ -26,7 +26,7 @@ pub trait Output: Element {
 impl Output for F32 {
     #[inline(always)]
     unsafe fn fill(buffer: u32, place: Place, sums: &[f32], alpha: f32) {
-        let is_odd = place.row % 2 != 0;
+        let is_odd = !place.row.is_multiple_of(2);
         // Of two groups of 8 columns, lanes of odd rows begin with the second: so the four rows of half a warp use all 32 banks.
         for group in 0..2 {
             for half in 0..2 {

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use gpu_kernels::Precision;
 use host::{
     device::{Device, available_memory},
-    gemm::{Gemm, HostProduct, precision_of, rounded},
+    gemm::{Gemm, GemmError, HostProduct, precision_of, rounded},
     kernels,
     matrix::{self, OutputFile, can_allocate},
     report::{Formula, GemmReport, Overflows, ProductReport},
@@ -43,7 +43,7 @@ pub fn run(arguments: &GemmArguments, common: Common) -> anyhow::Result<GemmRepo
     let c = c_file.as_ref().map(|c| batch(c, false));
     let beta = arguments.beta.unwrap_or(if c.is_some() { 1.0 } else { 0.0 });
     let product = HostProduct { alpha: arguments.alpha, a, b, precision, beta, c };
-    gemm.check_product(&product)?;
+    gemm.check_product(&product).map_err(|error| said_of_transposed(error, arguments))?;
     let (count, [m, n, k]) = product.sizes();
     let one_for_all = |matrices: &ArrayView3<'_, f32>| count != 1 && matrices.len_of(Axis(0)) == 1;
     let formula = Formula {
@@ -145,4 +145,15 @@ fn batch(file: &ArrayD<f32>, transposed: bool) -> ArrayView3<'_, f32> {
 /// The matrix for one product of the batch, which may be one for all.
 fn one<'a>(matrices: &'a ArrayView3<'a, f32>, index: usize) -> ArrayView2<'a, f32> {
     matrices.index_axis(Axis(0), if matrices.len_of(Axis(0)) == 1 { 0 } else { index })
+}
+
+/// An error about sizes that aren't those of the files, since a factor was transposed, says so.
+fn said_of_transposed(error: GemmError, arguments: &GemmArguments) -> anyhow::Error {
+    let options = [("--trans-a", arguments.trans_a), ("--trans-b", arguments.trans_b)];
+    let given: Vec<_> = options.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option).collect();
+    if matches!(error, GemmError::InnerSizesDiffer { .. }) && !given.is_empty() {
+        anyhow!("{error}; these are sizes after {}", given.join(" and "))
+    } else {
+        error.into()
+    }
 }
