@@ -41,7 +41,7 @@ const LEAST_CUT_OFF: u32 = BLOCK / 4;
 /// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
 pub(crate) const JUDGES: u32 = 3;
 
-/// How often a warpgroup arrives at a stage's empty barrier: once a warp. For what it has read of the scales each warp only knows for itself.
+/// How often a warpgroup arrives at a stage's empty barrier, besides once in a cluster's other block: once a warp, which only knows what itself has read of the scales.
 pub(crate) const ARRIVALS: u32 = WARPGROUP as u32 / 32;
 
 /// Of blocks that share a tile, which of the gifts to the first warpgroup comes from its own block's second one. Those from the other block come before.

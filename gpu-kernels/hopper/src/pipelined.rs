@@ -35,7 +35,7 @@ const _: () = {
 pub struct Maps {
     /// A's: boxes of 128 bytes and as many rows as a tile of A has (where they lie across k, as many as it has steps).
     pub a: u64,
-    /// B's: the same for a tile of B.
+    /// B's: the same for a tile of B, or for the share of it that a block of a cluster copies.
     pub b: u64,
     /// C's: boxes of 64 rows of 128 bytes.
     pub c: u64,
