@@ -12,9 +12,18 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng, rngs::ChaCha12Rng};
 use rand_distr::{Distribution, StandardNormal};
 
-/// Families whose warpgroups share a tile's rows, which scale sums at the end if they can, or take turns along k, in one block or in two.
-const FAMILIES: [&str; 6] =
-    ["128x64_fp32-tc", "128x128_fp32-tc", "128x192_fp32-tc", "64x128_fp32-tc", "64x64_fp32-tc", "64x64x2_fp32-tc"];
+/// Families whose warpgroups share a tile's rows, which scale sums at the end if they can, alone or in clusters, or take turns along k, in one block or in
+/// two.
+const FAMILIES: [&str; 8] = [
+    "128x64_fp32-tc",
+    "128x128_fp32-tc",
+    "128x192_fp32-tc",
+    "2x128x128_fp32-tc",
+    "2x128x192_fp32-tc",
+    "64x128_fp32-tc",
+    "64x64_fp32-tc",
+    "64x64x2_fp32-tc",
+];
 
 /// C = A B in parts where the device can, whether it pays or not, and the name of the kernel.
 fn product_in_parts(gemm: &Gemm, a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>) -> (Array2<f32>, &'static str) {
@@ -236,6 +245,27 @@ proptest! {
             let b = if transposed[1] { b.t() } else { b.view() };
             let (c, kernel) = product_in_parts(&gemm, a, b);
             prop_assert!(error(&c, &a.to_owned(), &b.to_owned()) < 2.0 * LITTLE, "{kernel}");
+        }
+    }
+}
+
+#[test]
+fn blocks_take_one_tile_after_the_other_alone_and_in_clusters() {
+    for gemm in gemms() {
+        // Three tiles for some of the blocks, or clusters of two, of a GPU with 132 multiprocessors, the last ones not whole.
+        for (family, [rows, columns], at_once) in
+            [("2x128x128_fp32-tc", [256, 128], 66), ("64x128_fp32-tc", [64, 128], 132)]
+        {
+            for (k, is_suspect) in [(100, false), (100, true), (384, false)] {
+                let mut a = matrix(rows - 3, k, 1, |r, _, _| normal(r));
+                let b = matrix(k, columns * 2 * at_once + 1, 2, |r, _, _| normal(r));
+                if is_suspect {
+                    a[[0, 0]] = f32::powi(2.0, 70);
+                }
+                let (c, _) = product_of(family, &gemm, a.view(), b.view());
+                let error = error(&c, &a, &b);
+                assert!(error < 4e-7, "{error:e} of {family} with K = {k} on {}", gemm.device().info().name);
+            }
         }
     }
 }
