@@ -42,7 +42,7 @@ pub struct UnknownKernel {
     pub name: String,
 }
 
-/// How alike names are, from 0 to 1, one of which may be a slip for the other.
+/// From this likeness on, of 0 to 1, a name may be a slip for another.
 const ALIKE: f64 = 0.7;
 
 /// The name that was probably meant, as a question.

@@ -96,7 +96,7 @@ pub struct TensorCall {
     pub c_is_half: u32,
     /// Of factors in parts, the number of flags that say whether something is suspect.
     pub flags: u32,
-    /// How many neighbours along k tensor cores sum up at a time, 64 or 16, before it's added to the others in f32; or 0, where they sum up everything.
+    /// How many neighbours along k tensor cores sum up, 64 or 16, before their sum is added to the others in f32; 0 if all.
     /// Only kernels with 16-bit factors and tiles of up to 128 columns know it.
     pub longest_sum: u32,
     /// Nothing: it makes the size a multiple of 8 bytes without padding.

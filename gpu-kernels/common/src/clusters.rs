@@ -5,8 +5,8 @@
 //! Each has a *rank* in it, from 0. In a cluster, addresses of shared memory are those of the whole cluster, other ones for
 //! each block; what is at the same place in every block has an address there that [`address_in`] gives.
 //!
-//! A block's shared memory must stay until the others are through with it: all meet at the cluster's barrier once more before
-//! they end, or know otherwise that nothing is on its way there.
+//! A block's shared memory must stay until the others are through with it: who knows that they are, or is waited for, comes to the
+//! cluster's barrier once more before it ends, or knows otherwise that nothing is on its way there.
 
 /// This block's rank in its cluster: `%cluster_ctarank` (PTX ISA, "Special Registers").
 #[inline(always)]
@@ -48,7 +48,7 @@ pub unsafe fn wait() {
 ///
 /// # Safety
 ///
-/// All of them must come here, or to an arrival.
+/// All of them must come here, or to an arrival, or end.
 #[inline(always)]
 pub unsafe fn sync() {
     arrive();

@@ -87,7 +87,7 @@ pub trait Product {
     ///
     /// # Safety
     ///
-    /// As for [`step`](Product::step).
+    /// As for [`step`](Product::step), of which `quarter` is one, from 0 to 3.
     unsafe fn quarter<const A_ACROSS: bool, const B_ACROSS: bool>(sums: &mut Self::Sums, a: u64, b: u64, quarter: u32);
 
     /// Starts sums = A B of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
@@ -170,7 +170,7 @@ macro_rules! product {
             unsafe fn quarter<const A_ACROSS: bool, const B_ACROSS: bool>(
                 sums: &mut Self::Sums, a: u64, b: u64, quarter: u32,
             ) {
-                // As in a step.
+                // From a quarter to the next as in a step.
                 let at = |first: u64, is_across: bool| first + (quarter * if is_across { 128 } else { 2 }) as u64;
                 let (a, b) = (at(a, A_ACROSS), at(b, B_ACROSS));
                 match (A_ACROSS, B_ACROSS) {

@@ -21,7 +21,7 @@ const WIDTH: usize = COLUMNS / 16;
 /// The most rows of a thread, four neighbours and four others 64 further down. (A thread has fewer, if a tile has fewer than 128.)
 const HEIGHT: usize = 8;
 /// The tiles along k that a sum takes before it is added to the total. What such an addition rounds off is kept and given to the next (Kahan's summation): so the
-/// total errs no more than a short sum does. (cuBLAS cuts a long K of a small C into many parts, and each has its own sum.)
+/// total errs no more than a short sum does. (cuBLAS keeps sums short, too, where C is small: it cuts a long K into many parts.)
 const SHORT: u32 = 2;
 
 /// Computes a tile of C, in shared memory from `memory` on.
@@ -134,9 +134,9 @@ unsafe fn compute_columns<S: Shape>(call: &Call, place: Place, column: u32, memo
                 for j in 0..WIDTH {
                     let addend = sums[i][j] - excess[i][j];
                     let total = totals[i][j] + addend;
-                    let more = (total - totals[i][j]) - addend;
-                    // Of infinities nothing can be said.
-                    excess[i][j] = if more.abs() < f32::INFINITY { more } else { 0.0 };
+                    let too_much = (total - totals[i][j]) - addend;
+                    // Beyond f32's range it would be infinite or NaN, and make NaN of what is infinite already.
+                    excess[i][j] = if too_much.abs() < f32::INFINITY { too_much } else { 0.0 };
                     totals[i][j] = total;
                     sums[i][j] = 0.0;
                 }

@@ -164,13 +164,14 @@ impl Place {
 #[derive(Clone, Copy)]
 pub struct Boxes {
     first: u32,
-    /// Whether there is one for everything, which nobody else has used for a copy: so there is nothing to wait for.
+    /// Whether each part of the sums has one of its own, so that none has to be waited for.
     are_all: bool,
     multiplier: u32,
 }
 
 impl Boxes {
-    /// As many boxes as the shape says; for a block's last tile, the stages, which nothing is copied to any more.
+    /// As many boxes as the shape says; for a block's last tile, the stages, which nothing is copied to any more: so a block's end doesn't wait for one
+    /// store after the other.
     ///
     /// # Safety
     ///
@@ -189,7 +190,7 @@ impl Boxes {
         Boxes { first, are_all: is_last_tile, multiplier }
     }
 
-    /// Waits until a box may be written, which the last but one store may have read; gives its address.
+    /// Waits until a box may be written that an earlier store may still read; gives its address.
     #[inline(always)]
     unsafe fn begin<S: Shape>(&self, place: Place, part: u32) -> u32 {
         if self.are_all {

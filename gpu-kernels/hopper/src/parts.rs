@@ -22,11 +22,13 @@ use cuda_std::*;
 use kernel_common::call::TensorCall;
 use kernel_common::position::anew;
 use kernel_common::warpgroups::Product;
-use kernel_common::{barriers, clusters, tensor_maps, vectors, Call};
+use kernel_common::{barriers, clusters, vectors, Call};
 
 use crate::ieee;
 use crate::output::{self, Boxes};
-use crate::pipelined::{leave, part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn};
+use crate::pipelined::{
+    give_back_to_others, leave, part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn,
+};
 use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
@@ -41,7 +43,7 @@ const LEAST_CUT_OFF: u32 = BLOCK / 4;
 /// Warps that have a part in the verdict: those of the first warpgroup beside the one that copies.
 pub(crate) const JUDGES: u32 = 3;
 
-/// How often a warpgroup arrives at a stage's empty barrier, besides once in a cluster's other block: once a warp, which only knows what itself has read of the scales.
+/// How often a warpgroup arrives at its own block's empty barrier of a stage: once a warp, since each only knows what it has read of the scales itself.
 pub(crate) const ARRIVALS: u32 = WARPGROUP as u32 / 32;
 
 /// Of blocks that share a tile, which of the gifts to the first warpgroup comes from its own block's second one. Those from the other block come before.
@@ -140,18 +142,12 @@ pub(crate) unsafe fn product<S: Shape>(
         }
         tile += Tiles::step::<S>();
     }
-    if thread == 0 {
-        tensor_maps::wait_for_reads::<0>();
-    }
-    leave::<S>();
+    leave::<S>(thread);
     // There was a tile, so there is a verdict.
     if is_suspect(ring.verdict::<S>()) {
-        // Nobody shares a tile here.
-        let (mut tile, step) = if S::BLOCKS_ALONG_K > 1 {
-            (thread::block_idx_x(), thread::grid_dim_x())
-        } else {
-            (Tiles::first::<S>(), Tiles::step::<S>())
-        };
+        // Blocks that have shared tiles take one each here.
+        let blocks = S::CLUSTER as u32;
+        let (mut tile, step) = (thread::block_idx_x() / blocks, thread::grid_dim_x() / blocks);
         while tile < tiles.number {
             ieee::compute_tile::<S>(whole, tiles.place::<S>(call, tile), ring.stages());
             tile += step;
@@ -247,12 +243,9 @@ impl Work {
                 barriers::arrive(ring.empty(second.stage));
             }
             if S::CLUSTER > 1 && self.thread == 0 {
-                // The other blocks fill parts of these stages, too. Products are a matter of the whole warpgroup.
-                for other in 1..S::CLUSTER as u32 {
-                    let rank = clusters::rank() ^ other;
-                    clusters::arrive_at(clusters::address_in(rank, ring.empty(first.stage)));
-                    clusters::arrive_at(clusters::address_in(rank, ring.empty(second.stage)));
-                }
+                // Once is enough there: who copies B into these stages too waits for products only, since scales are each block's own.
+                give_back_to_others::<S>(ring.empty(first.stage));
+                give_back_to_others::<S>(ring.empty(second.stage));
             }
             let (sums, total) = (sums.as_ref(), total.as_mut());
             let is_next_block = k > place.from && k.is_multiple_of(2 * BLOCK);
@@ -357,7 +350,7 @@ impl Work {
             barriers::arrive_and_expect(are_given, (MULTIPLIERS * S::GIFT) as u32);
         }
         if self.exchanged > 0 {
-            // The gifts of the tile before: the other block's, and the own one, which whoever comes here has read.
+            // The gifts of the tile before were taken: by the other block, and, as all of this one meet here, by its first warpgroup.
             clusters::sleep(are_taken, (self.exchanged - 1) % 2);
             sync_multiplying();
         }
@@ -371,7 +364,7 @@ impl Work {
             }
         }
         sync_multiplying();
-        // Asked anew, lest the compiler make two barriers of one, for those that store and those that don't, which compute-sanitizer takes for a mistake.
+        // Asked anew: else the compiler joins this with the question above and makes two barriers of the one between, which synccheck takes for a mistake.
         if anew(self.multiplier) == 0 {
             clusters::sleep(are_given, self.exchanged % 2);
             for i in 0..S::GIVEN / 4 {

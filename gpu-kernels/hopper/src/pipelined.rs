@@ -253,7 +253,13 @@ impl Ring {
 /// [`THREADS`](crate::shape::THREADS) threads a block, along x as blocks, and [`Shape::SHARED_BYTES`] of dynamic shared memory.
 #[inline(always)]
 pub unsafe fn product<S: Shape>(maps: Maps, call: &TensorCall, whole: Option<&Call>, flags: u64) {
-    const { assert!(S::BLOCKS_ALONG_K == 1 || S::BLOCKS_ALONG_K == 2 && S::PARTS && S::BY_TURNS && S::CLUSTER == 1) };
+    const {
+        assert!(S::BLOCKS_ALONG_K == 1 || S::BLOCKS_ALONG_K == 2 && S::PARTS && S::BY_TURNS && S::CLUSTER == 1);
+        // What each block copies of B is whole patterns of 8 rows.
+        let has_whole_shares = S::COLUMNS.is_multiple_of(8 * S::CLUSTER) && S::DEPTH.is_multiple_of(8 * S::CLUSTER);
+        let is_cluster = S::CLUSTER.is_power_of_two() && has_whole_shares && !S::BY_TURNS && !S::IS_TURNED;
+        assert!(S::CLUSTER == 1 || is_cluster);
+    };
     grids::let_the_next_grid_begin();
     let ring = Ring::new::<S>();
     let thread = thread::thread_idx_x();
@@ -390,11 +396,7 @@ unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Tiles, ring: 
         output::store::<S>(sums.as_ref(), maps.c, call, first, Boxes::new::<S>(ring, multiplier, is_last));
         tile += Tiles::step::<S>();
     }
-    // Shared memory is the block's until the last store has read it.
-    if thread == 0 {
-        tensor_maps::wait_for_reads::<0>();
-    }
-    leave::<S>();
+    leave::<S>(thread);
 }
 
 /// The sums of a tile's 64 rows that are a warpgroup's, by tensor cores alone. Gives the turn that is next.
@@ -468,7 +470,7 @@ unsafe fn sum_shortly<S: Shape>(
     steps.turn
 }
 
-/// The same with a quarter of a step at a time.
+/// The same with a quarter of a step at a time. At a step's end tensor cores wait until all is added: where the host asks for this, K is two steps at most.
 ///
 /// # Safety
 ///
@@ -647,15 +649,31 @@ unsafe fn give_back<S: Shape>(empty: u32) {
     }
 }
 
-/// Waits until no other block of the cluster reaches this one's shared memory any more: those that multiply have waited for all copies to it, and
-/// say last that they are through with a stage. (Who copies needn't come: a block stays until all its threads have ended, and others only reach what those
-/// that multiply wait for.)
+/// The same as [`give_back`], to the other blocks only.
 ///
 /// # Safety
 ///
-/// All threads that multiply come here; the others end.
+/// As for [`give_back`].
 #[inline(always)]
-pub(crate) unsafe fn leave<S: Shape>() {
+pub(crate) unsafe fn give_back_to_others<S: Shape>(empty: u32) {
+    for other in 1..S::CLUSTER as u32 {
+        // Of as many blocks as a power of two these are all the others.
+        clusters::arrive_at(clusters::address_in(clusters::rank() ^ other, empty));
+    }
+}
+
+/// Waits until nobody reaches this block's shared memory any more: the last stores have read it, and so have the other blocks of the cluster, whose threads
+/// that multiply have waited for all copies to it, and say last that they are through with a stage. (Who copies needn't come: a block stays until all its
+/// threads have ended, and others only reach what those that multiply wait for.)
+///
+/// # Safety
+///
+/// All threads that multiply come here, each with its number in its warpgroup; the others end.
+#[inline(always)]
+pub(crate) unsafe fn leave<S: Shape>(thread: u32) {
+    if thread == 0 {
+        tensor_maps::wait_for_reads::<0>();
+    }
     if S::CLUSTER > 1 {
         clusters::sync();
     }

@@ -42,7 +42,8 @@ pub trait Shape {
     /// Whether sums can be [short](TensorCall::longest_sum), for which there are registers if they are few.
     const MAY_KEEP_SUMS_SHORT: bool =
         <Self::Product as Product>::ELEMENT == 2 && <Self::Product as Product>::COLUMNS <= 128 && !Self::PARTS;
-    /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored.
+    /// Boxes in which a warpgroup puts what it is about to store: with two, one can be filled while the other is stored. (Of a block's last tile it goes
+    /// to the [stages](crate::output::Boxes).)
     const BOXES: usize = 2;
 
     /// Whether a warpgroup multiplies a part of B's transpose by A's: C's columns are the rows of its product. So B can come from registers, which

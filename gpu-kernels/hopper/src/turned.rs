@@ -21,7 +21,7 @@ use kernel_common::warpgroups::Product;
 use kernel_common::{barriers, tensor_maps, vectors, warpgroups};
 
 use crate::output::{copy_box, store_box, Place as Sums};
-use crate::pipelined::{Maps, Ring, Tiles, Turn};
+use crate::pipelined::{leave, Maps, Ring, Tiles, Turn};
 use crate::shape::{Shape, BOX, WARPGROUP};
 
 /// How often a warpgroup arrives at a stage's empty barrier: once a warp, for each has read the stage by itself.
@@ -86,7 +86,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
         barriers::sleep(ring.full(turn.stage), turn.parity);
         lane.load(ring.b::<S>(turn))
     };
-    let leave = |turn: Turn| {
+    let give_back = |turn: Turn| {
         warp::sync_warp(!0);
         if thread.is_multiple_of(32) {
             barriers::arrive(ring.empty(turn.stage));
@@ -106,7 +106,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
             S::Product::step_from_registers(&mut sums, &x, warpgroups::along_k(ring.a::<S>(first)), k - place.from);
             S::Product::wait::<1>(&mut sums);
             if k > place.from {
-                leave(before);
+                give_back(before);
             }
             k += S::DEPTH as u32;
             before = first;
@@ -118,7 +118,7 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
             let y = load(second);
             S::Product::step_from_registers(&mut sums, &y, warpgroups::along_k(ring.a::<S>(second)), 1);
             S::Product::wait::<1>(&mut sums);
-            leave(first);
+            give_back(first);
             k += S::DEPTH as u32;
             before = second;
             turn = second.next::<S>();
@@ -128,14 +128,12 @@ pub(crate) unsafe fn multiply<S: Shape>(maps: Maps, call: &TensorCall, tiles: Ti
             x = load(turn);
         }
         S::Product::wait::<0>(&mut sums);
-        leave(before);
+        give_back(before);
         let first = [place.column + 64 * multiplier, place.row, place.output];
         store::<S>(sums.as_ref(), maps.c, call, first, staging, multiplier, lane);
         tile += Tiles::step::<S>();
     }
-    if thread == 0 {
-        tensor_maps::wait_for_reads::<0>();
-    }
+    leave::<S>(thread);
 }
 
 /// Stores the sums of a warpgroup: 64 columns of C from `column` on, of all rows of the tile. Of 64 rows each piece of 32 columns is a box.

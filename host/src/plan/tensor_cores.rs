@@ -70,7 +70,8 @@ pub(crate) fn longest_sum(k: usize) -> u32 {
         _ => 64,
     }
 }
-/// The inner dimension up to which wide tiles, which can't, are taken all the same: for two steps along k they gain more than short sums do. But where there
+
+/// The inner dimension up to which wide tiles, which can't keep sums short, are taken all the same: for two steps along k they gain more than short sums do. But where there
 /// are many tiles they gain little.
 const LONGEST_SUM_OF_WIDE_TILES: usize = 128;
 /// Tiles of 128 x 128 for each multiprocessor that are many.
@@ -95,7 +96,7 @@ pub fn plan(problem: &Problem, machine: Machine, precision: Precision) -> Option
     let tiles = m.div_ceil(128) as u64 * n.div_ceil(128) as u64;
     // Tiles of 64 rows read more for each product, which costs power where all multiprocessors have work.
     let are_many = tiles >= u64::from(machine.multiprocessors);
-    // What is packed is multiplied with short sums, for which wide tiles have no registers.
+    // What is packed is multiplied with short sums if K is long enough, for which wide tiles have no registers.
     let has_halves = matches!(precision, Precision::Bf16 | Precision::F16);
     let is_sum_too_long = if tiles >= MANY_TILES * u64::from(machine.multiprocessors) {
         longest_sum(k) != 0
