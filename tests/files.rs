@@ -427,7 +427,7 @@ fn an_output_larger_than_files_may_be_is_an_error_and_leaves_nothing() {
     // In blocks of 512 bytes or 1024: C has 4800 bytes.
     assert_cmd::Command::new("sh")
         .args(["-c", r#"ulimit -f 2; exec "$0" "$@""#])
-        .arg(env!("CARGO_BIN_EXE_host"))
+        .arg(common::host().get_program())
         .args(["gemm", "--device", "sim"])
         .args([workplace.path("tall.npy"), workplace.path("b.npy")])
         .arg("-o")

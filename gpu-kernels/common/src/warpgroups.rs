@@ -92,7 +92,7 @@ pub trait Product {
 
     /// Starts sums = A B of factors that are in two parts each, for two steps of 32 along k: of a step's 64 elements the first 32
     /// are the large parts of 32 numbers, the others the small ones. Small by large and large by small of both steps come first, then large
-    /// by large: what is cut off of small sums is small. Small by small isn't computed.
+    /// by large: what is cut off of small sums is small. Small by small isn't computed. They are two groups: eight products, then four.
     ///
     /// # Safety
     ///
@@ -328,7 +328,7 @@ macro_rules! product_from_registers {
     };
 }
 
-/// Twelve products of a fence and one group: quarters 0 and 1 of a step are large parts, 2 and 3 small ones.
+/// Twelve products behind a fence, as two groups: quarters 0 and 1 of a step are large parts, 2 and 3 small ones.
 macro_rules! two_steps_of_parts {
     ($sums:ident, $a:ident, $b:ident, $shape:literal, [$a1:literal $a2:literal $a3:literal] [$b1:literal $b2:literal $b3:literal] $across:literal, $first:literal $($rest:literal)*) => {{
         #[cfg(target_arch = "nvptx64")]
@@ -353,6 +353,7 @@ macro_rules! two_steps_of_parts {
                 $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {c}, ", $a1, "; add.s64 b, {d}, ", $b3, ";\n",
                 $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
+                "wgmma.commit_group.sync.aligned;\n",
                 "mov.b64 a, {a}; mov.b64 b, {b};\n",
                 $crate::product_of_a_warpgroup!($shape, "always", $across, $first $($rest)*),
                 "add.s64 a, {a}, ", $a1, "; add.s64 b, {b}, ", $b1, ";\n",
@@ -435,6 +436,19 @@ pub unsafe fn take_registers<const COUNT: u32>() {
 pub unsafe fn sync_some(number: u32, threads: u32) {
     #[cfg(target_arch = "nvptx64")]
     core::arch::asm!("bar.sync {}, {};", in(reg32) number, in(reg32) threads, options(nostack));
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = (number, threads);
+}
+
+/// Comes to such a barrier without waiting there, which others do by [`sync_some`]: `bar.arrive`. What this thread did before, they see.
+///
+/// # Safety
+///
+/// As for [`sync_some`]; and those who wait must come between one arrival and the next.
+#[cfg_attr(not(feature = "lines-of-callers"), inline(always))]
+pub unsafe fn arrive_at_some(number: u32, threads: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    core::arch::asm!("bar.arrive {}, {};", in(reg32) number, in(reg32) threads, options(nostack));
     #[cfg(not(target_arch = "nvptx64"))]
     let _ = (number, threads);
 }

@@ -31,6 +31,9 @@ pub trait Shape {
     /// Whether sums of blocks along k with the same scales are added up as they are, and scaled at the end. Where warpgroups take turns there are
     /// few blocks, and it would pay for neither comparing their scales nor making them the same.
     const MAY_SCALE_LAST: bool = Self::PARTS && !Self::BY_TURNS;
+    /// Whether the warpgroups have the tensor cores in turn: one adds up its sums while the other's are computed. Left to themselves both multiply, and
+    /// then both add.
+    const ALTERNATES: bool = Self::PARTS && !Self::BY_TURNS;
     /// Whether a thread needs so few registers that a block can begin beside one of the grid before it, which then covers its beginning. (Of the others one
     /// has all registers of a multiprocessor.)
     const HAS_FEW_SUMS: bool = Self::BY_TURNS && <Self::Product as Product>::COLUMNS <= 64;
