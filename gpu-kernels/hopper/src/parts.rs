@@ -33,7 +33,7 @@ use crate::output::{self, Boxes};
 use crate::pipelined::{
     give_back_to_others, leave, part_of_k, rank_along_k, sync_multiplying, Maps, Place, Ring, StepIn, Tiles, Turn,
 };
-use crate::shape::{Shape, MULTIPLIERS, WARPGROUP};
+use crate::shape::{Shape, MULTIPLIERS, MULTIPLYING, WARPGROUP};
 use crate::split::{warp_most, BLOCK};
 
 /// The mean of what tensor cores have cut off a sum, by the sum: 0.75 (of numbers of both signs) to 1.5 units in the last place (of one sign) where
@@ -87,10 +87,8 @@ pub(crate) unsafe fn judge(verdict: u32, number: u32, flags: u64) {
 }
 
 /// The barrier at which the first warpgroup waits for its turn at the tensor cores; the second one's is the next. Those before are the block's, one of each
-/// warpgroup and one of both.
+/// warpgroup and one of both. Threads of both come to it: those that wait and those that let them go on.
 const FIRST_TURN: u32 = 2 + MULTIPLIERS as u32;
-/// The threads of a turn: those that wait and those that let them go on.
-const TURN_TAKERS: u32 = (MULTIPLIERS * WARPGROUP) as u32;
 
 /// Waits for the verdict; gives whether something is suspect.
 #[inline(always)]
@@ -244,14 +242,14 @@ impl Work {
             let is_first = k == place.from && is_first_tile;
             // The first turn of all is nobody's to give.
             if S::ALTERNATES && !(self.multiplier == 0 && is_first) {
-                warpgroups::sync_some(FIRST_TURN + self.multiplier, TURN_TAKERS);
+                warpgroups::sync_some(FIRST_TURN + self.multiplier, MULTIPLYING as u32);
             }
             S::Product::two_steps_of_parts_in::<S>(&mut sums, [a, c], [b, d]);
             let is_last = is_last_tile && k + (2 * S::DEPTH) as u32 >= place.to;
             if S::ALTERNATES && !(self.multiplier > 0 && is_last) {
                 // When two thirds are through, so that the tensor cores have no pause. (For the last turn of all nobody waits.)
                 S::Product::wait::<1>(&mut sums);
-                warpgroups::arrive_at_some(FIRST_TURN + 1 - self.multiplier, TURN_TAKERS);
+                warpgroups::arrive_at_some(FIRST_TURN + 1 - self.multiplier, MULTIPLYING as u32);
             }
             S::Product::wait::<0>(&mut sums);
             // The last one of all has no next one.

@@ -14,7 +14,7 @@ use kernel_common::{barriers, clusters, grids, tensor_maps, Call};
 
 use crate::output::{self, Boxes};
 use crate::parts;
-use crate::shape::{Shape, BOX, MULTIPLIERS, THREADS, VERDICT, WARPGROUP};
+use crate::shape::{Shape, BOX, MULTIPLIERS, MULTIPLYING, THREADS, VERDICT, WARPGROUP};
 use crate::split::BLOCK;
 use crate::turned;
 
@@ -686,7 +686,7 @@ pub(crate) unsafe fn leave<S: Shape>(thread: u32) {
 /// All of them must come here.
 #[inline(always)]
 pub(crate) unsafe fn sync_multiplying() {
-    warpgroups::sync_some(1 + MULTIPLIERS as u32, (MULTIPLIERS * WARPGROUP) as u32);
+    warpgroups::sync_some(1 + MULTIPLIERS as u32, MULTIPLYING as u32);
 }
 
 /// A number that all lanes of a warp have, as one that the assembler knows to be the same for all.

@@ -105,6 +105,8 @@ pub const SIDE: usize = 64 * MULTIPLIERS;
 pub const MULTIPLIERS: usize = 2;
 /// Threads of a warpgroup.
 pub const WARPGROUP: usize = 128;
+/// Threads that multiply.
+pub const MULTIPLYING: usize = WARPGROUP * MULTIPLIERS;
 /// Threads of a block: one warpgroup more, which copies.
 pub const THREADS: usize = WARPGROUP * (1 + MULTIPLIERS);
 /// Registers of a thread of a kernel with [few sums](Shape::HAS_FEW_SUMS).
